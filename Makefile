@@ -1,0 +1,41 @@
+# Ostinato: `make run` serves the demo agents, `make test` runs all tests. See README.md.
+# Needs git, make and Python 3.11 or newer; uv is used where it exists.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+BIN := .venv/bin
+UV := $(shell command -v uv 2>/dev/null)
+MODEL ?=
+PORT ?= 8000
+
+.PHONY: install run test check clean
+
+install: .venv/.installed
+
+.venv/.installed: requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found."; exit 1; }
+ifneq ($(UV),)
+	$(UV) venv --quiet --clear --python $(PYTHON) .venv
+	$(UV) pip install --quiet --python $(BIN)/python --compile-bytecode --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+else
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+endif
+	@touch $@
+
+run: install
+	$(BIN)/ostinato serve --port $(PORT) $(if $(MODEL),--model $(MODEL))
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

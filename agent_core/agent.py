@@ -1,0 +1,53 @@
+"""An agent: who answers, with which model, under which instructions, with which tools."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_core.context import RunContext
+from agent_core.models.base import Model
+from agent_core.tools.base import Tool
+
+AGENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A frozen value, shared by all runs; it holds no state of any of them.
+
+    - name: 1 to 64 of `A-Z a-z 0-9 _ -`; it stands in the URL
+    - model: `provider:model` such as `openai:gpt-5`, or a Model of your own
+    - instructions: the system message, or a function that makes it from the run's context
+    - tools: functions made tools by `@tool`; their names are unique
+    - max_iterations: rounds of reasoning in one run before a closing answer is asked for, at least 1
+    - max_retries: how often a model call that failed before its first piece is sent again
+    - description: what `GET /agents` tells about it
+
+    Raises ValueError, or TypeError for a tool that is none.
+    """
+
+    name: str
+    model: str | Model
+    instructions: str | Callable[[RunContext], str] = ""
+    tools: Sequence[Tool] = ()
+    max_iterations: int = 10
+    max_retries: int = 2
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not AGENT_NAME.fullmatch(self.name):
+            raise ValueError(f"agent name {self.name!r}: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
+        if isinstance(self.model, str) and not re.fullmatch(r"[a-z0-9_-]+:\S+", self.model):
+            raise ValueError(f"agent {self.name}: model {self.model!r} is not of the form provider:model")
+        if self.max_iterations < 1:
+            raise ValueError(f"agent {self.name}: max_iterations is {self.max_iterations}, but at least 1 is needed")
+        if self.max_retries < 0:
+            raise ValueError(f"agent {self.name}: max_retries is {self.max_retries}, but it cannot be negative")
+        object.__setattr__(self, "tools", tuple(self.tools))
+        seen: set[str] = set()
+        for each in self.tools:
+            if not hasattr(each, "spec"):
+                raise TypeError(f"agent {self.name}: {each!r} is not a tool: decorate the function with @tool")
+            if each.spec.name in seen:
+                raise ValueError(f"agent {self.name}: two tools are named {each.spec.name!r}")
+            seen.add(each.spec.name)

@@ -1,0 +1,54 @@
+"""What a tool and an agent's instructions may know of the run that they are part of."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_core.messages import Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextItem:
+    """Something the client wants the model to know: AG-UI's `context` entry."""
+
+    description: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """The run, as an agent's `instructions` callable sees it.
+
+    `state` and `forwarded_props` are the client's own JSON values, untouched and untrusted.
+    """
+
+    agent: str
+    user_id: str
+    session_id: str
+    run_id: str
+    context: tuple[ContextItem, ...] = ()
+    state: Any = None
+    forwarded_props: Any = None
+    messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """The call, as a tool sees it. A parameter annotated with this type is filled in by the engine
+    and hidden from the model.
+
+    `cancelled` is set when the call is no longer wanted (interrupt, time-out, deadline): a tool that
+    runs long in a thread looks at it. `emit(name, value)` sends a custom event to the client.
+    """
+
+    agent: str
+    user_id: str
+    session_id: str
+    run_id: str
+    call_id: str
+    context: tuple[ContextItem, ...] = ()
+    state: Any = None
+    forwarded_props: Any = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    emit: Callable[[str, Any], None] = lambda name, value: None

@@ -1,0 +1,110 @@
+"""What goes wrong, and what each failure is called outside.
+
+    CoreError
+    ├── InvalidRequest          the caller's input cannot be used; names the field
+    ├── SessionBusy             a run holds the session and the gate's strategy is `reject`
+    ├── QueueFull               too many runs wait for the session
+    ├── ToolError               raised by a tool: what the model may know
+    └── RunError                ends a run; becomes one RunFailed event with its code
+        └── ModelError          the model call failed
+
+Only a failure that no result can stand for raises. A tool that fails is a result for the model.
+The sentences are ours: what a provider or a library said goes to the log, never to a client.
+"""
+
+from typing import Literal
+
+Code = Literal[
+    "invalid_request", "unauthorized", "not_found", "session_busy", "session_busy_timeout",
+    "queue_full", "draining", "rate_limited", "body_too_large", "model_auth", "model_quota",
+    "model_unreachable", "model_timeout", "model_bad_answer", "model_refused", "context_overflow",
+    "run_deadline", "worker_lost", "store_unavailable", "internal",
+]  # fmt: skip
+
+SENTENCES: dict[Code, str] = {
+    "invalid_request": "The request cannot be used.",
+    "unauthorized": "A valid API key is needed: send it as 'Authorization: Bearer KEY'.",
+    "not_found": "There is nothing here under that name.",
+    "session_busy": "Another run of this session is under way.",
+    "session_busy_timeout": "The run waited too long for another run of its session to end.",
+    "queue_full": "Too many runs are waiting for this session. Try again later.",
+    "draining": "The server is shutting down. Try again in a moment.",
+    "rate_limited": "Too many requests. Try again later.",
+    "body_too_large": "The request body is too large.",
+    "model_auth": "The model provider refused the credentials: check the API key and what it may use.",
+    "model_quota": "The model provider's quota or rate limit is used up: check the plan, or try again later.",
+    "model_unreachable": "The model provider could not be reached or broke off: check the network and the base URL.",
+    "model_timeout": "The model provider did not answer in time: check the network, or allow a longer wait.",
+    "model_bad_answer": "The model provider sent an answer that cannot be read: check that the base URL is an API.",
+    "model_refused": "The model provider refused the request: check the model's name and what it supports.",
+    "context_overflow": "The conversation is longer than the model can take: start a new session or shorten it.",
+    "run_deadline": "The run reached the server's time limit for one run.",
+    "worker_lost": "The server that carried out this run was lost.",
+    "store_unavailable": "The session store could not be reached.",
+    "internal": "Something went wrong in the server. The log has the details under the run's id.",
+}  # fmt: skip
+
+
+class CoreError(Exception):
+    """The root of everything that this package raises on purpose."""
+
+
+class InvalidRequest(CoreError):
+    """The input cannot be used. `param` is the path of the field, such as `messages[2].content`."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class SessionBusy(CoreError):
+    """Another run holds the session; `run_id` is that run's."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(SENTENCES["session_busy"])
+        self.run_id = run_id
+
+
+class QueueFull(CoreError):
+    """The session has as many waiting runs as the gate allows. `retry_after` is in seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(SENTENCES["queue_full"])
+        self.retry_after = retry_after
+
+
+class ToolError(CoreError):
+    """Raise this in a tool to tell the model what went wrong; the text is the call's result."""
+
+
+class RunError(CoreError):
+    """Ends a run. `message` defaults to our sentence for the code; `detail` is for the log only."""
+
+    def __init__(self, code: Code, message: str = "", *, detail: str = "") -> None:
+        self.code: Code = code
+        self.message = message or SENTENCES[code]
+        self.detail = detail
+        super().__init__(f"{code}: {detail or self.message}")
+
+
+class ModelError(RunError):
+    """A model call failed.
+
+    `retryable` says whether the same request may succeed if it is sent again (never true for 400,
+    401, 403 and 404); `retry_after` is the provider's wish in seconds, where it gave one.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        *,
+        detail: str = "",
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(code, detail=detail)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after

@@ -1,0 +1,189 @@
+"""What happens in a run: the internal events, which every wire format is made from.
+
+Each event knows its run (`run_id`), the assistant message that it belongs to (`reply_id`, empty
+where there is none) and its lane: `root`, or the id of the tool call that runs a subagent.
+
+Blocks of one lane never interleave: a start is followed by its deltas and its end before the next
+block starts. A run's events begin with one AgentStart and end with one AgentEnd or RunFailed.
+
+As JSON an event is `{"type": "EXCEED_MAX_ITERS", "maxIters": 1, …}`: the class name in upper snake
+case, the members in camel case.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from agent_core.errors import Code
+from agent_core.messages import ResultStatus
+from agent_core.usage import Usage
+
+RunStatus = Literal["completed", "max_iterations", "client_tools", "cancelled"]
+"""How a run ended that did not fail.
+
+`completed`: the model answered. `max_iterations`: the budget was used up and a closing answer was
+given; a new run on the session goes on. `client_tools`: calls wait for the client. `cancelled`: the
+user stopped it.
+"""
+
+
+def _tag(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
+
+
+def utc_now() -> str:
+    """The time as ISO 8601 in UTC with Z, in milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag, rename="camel"):
+    """The root of all events."""
+
+    run_id: str
+    reply_id: str = ""
+    lane: str = "root"
+
+
+class AgentStart(Event):
+    """The run began. Its input is stored, or it waits for its session (then the next event says so)."""
+
+    agent: str
+
+
+class AgentEnd(Event):
+    """The run ended, and everything that it did is stored. `usage` is the sum per model."""
+
+    status: RunStatus
+    usage: tuple[Usage, ...] = ()
+
+
+class RunFailed(Event):
+    """The run failed. `message` is our own sentence for the code and safe to show."""
+
+    code: Code
+    message: str
+    usage: tuple[Usage, ...] = ()
+
+
+class StepStart(Event):
+    """A round of reasoning and acting begins; `iteration` counts from 0 in each run."""
+
+    iteration: int
+
+
+class StepEnd(Event):
+    iteration: int
+
+
+class ModelCallStart(Event):
+    model: str
+
+
+class ModelCallEnd(Event):
+    """The model's answer is complete. `usage` is None where the provider reported none."""
+
+    model: str
+    usage: Usage | None = None
+
+
+class TextStart(Event):
+    """Text of the assistant message `reply_id` begins (again, where a tool call came between)."""
+
+
+class TextDelta(Event):
+    text: str
+
+
+class TextEnd(Event):
+    pass
+
+
+class ThinkingStart(Event):
+    """Reasoning begins. `block_id` is unique in the session and is not the message's id."""
+
+    block_id: str
+
+
+class ThinkingDelta(Event):
+    block_id: str
+    text: str
+
+
+class ThinkingEnd(Event):
+    block_id: str
+
+
+class ToolCallStart(Event):
+    call_id: str
+    name: str
+
+
+class ToolCallDelta(Event):
+    """A piece of the arguments' JSON text."""
+
+    call_id: str
+    text: str
+
+
+class ToolCallEnd(Event):
+    call_id: str
+
+
+class ToolResultStart(Event):
+    """A call that was cleared to run is being run."""
+
+    call_id: str
+    name: str
+
+
+class ToolResultEnd(Event):
+    """The result of a call, which is stored. `message_id` is the tool message's own."""
+
+    call_id: str
+    name: str
+    message_id: str
+    status: ResultStatus
+    content: str
+
+
+class FinalOutput(Event):
+    """The run's answer, whole."""
+
+    text: str
+
+
+class ExceedMaxIters(Event):
+    """The budget of reasoning rounds is used up; a closing answer without tools follows.
+
+    It has no converter on purpose: clients see it as RAW.
+    """
+
+    max_iters: int
+    current_iter: int
+    created_at: str = field(default_factory=utc_now)
+
+
+class RequireExternalExecution(Event):
+    """These calls wait for the client, in the order in which the model made them."""
+
+    call_ids: tuple[str, ...]
+
+
+class Retry(Event):
+    """A model call failed before anything of it was forwarded and is tried again.
+
+    `delay` is the wait before the attempt, in seconds; `attempt` counts from 1.
+    """
+
+    code: Code
+    attempt: int
+    delay: float
+
+
+class Custom(Event):
+    """An event of a user's own: from a tool's context or a middleware."""
+
+    name: str
+    value: Any

@@ -1,0 +1,97 @@
+"""What was said: the messages of a conversation, as the engine keeps and stores them.
+
+Every provider and every wire protocol has shapes of its own for the same few things; they are
+translated at the edges (`agent_core/models`, `converters`) and nowhere else.
+
+The invariant of the whole engine stands here, because it is about messages: a tool call in an
+assistant message is followed by exactly one tool message that answers it, before the next request
+to the model. `agent_core/react/pairing.py` keeps it.
+"""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+ResultStatus = Literal["ok", "error", "timed_out", "interrupted", "denied", "not_run"]
+"""How a tool call ended. All but `ok` are told to the model in the result's text."""
+
+
+class TextPart(Struct, frozen=True, kw_only=True, tag="text"):
+    """A piece of text inside a message made of parts."""
+
+    text: str
+
+
+class MediaPart(Struct, frozen=True, kw_only=True, tag="media"):
+    """An image, a sound, a film or a document. It is handed on and never fetched by us.
+
+    `source` says what `value` is: `data` (base64), `url`, or `file` (a provider's opaque handle).
+    """
+
+    kind: Literal["image", "audio", "video", "document"]
+    source: Literal["data", "url", "file"]
+    value: str
+    mime_type: str | None = None
+
+
+Part = TextPart | MediaPart
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A model's wish to have a tool run.
+
+    `arguments` is JSON text as the model wrote it, valid or not: it is judged when it is acted on.
+    `extra` holds members that a provider adds and wants back (Gemini's thought signature).
+    """
+
+    id: str
+    name: str
+    arguments: str = "{}"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """One message. Which members count depends on the role.
+
+    - assistant: `content`, `thinking`, `tool_calls`
+    - tool: `tool_call_id`, `name` (the tool's), `content`, `status`
+    - system, developer, user: `content`, `name`
+    """
+
+    id: str
+    role: Role
+    content: str | tuple[Part, ...] = ""
+    name: str | None = None
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    status: ResultStatus = "ok"
+
+    @property
+    def text(self) -> str:
+        """The text of the content; media parts have none."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, TextPart))
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id such as `msg_9f2c…`, unique across sessions (96 random bits)."""
+    return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def well_formed(text: str) -> str:
+    """The text with each lone surrogate replaced by U+FFFD, so that UTF-8 can carry it.
+
+    A provider that cuts a pair in two, or a tool that reads a file with `surrogateescape`, would
+    otherwise end the run in an encoder (RFC 8259, section 8.2).
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

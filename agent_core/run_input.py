@@ -1,0 +1,25 @@
+"""What goes into a run."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from agent_core.context import ContextItem
+from agent_core.messages import Message
+from agent_core.tools.base import ToolSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInput:
+    """The input of one run; a plain string or a Message stands for a RunInput with that message.
+
+    - messages: what the client knows or adds; merged into the session by message id
+    - tools: tools that the client runs itself; a call of one ends the run as `client_tools`
+    - context: shown to the model for this run only
+    - state, forwarded_props: any JSON values; tools see them through their context
+    """
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
+    context: tuple[ContextItem, ...] = ()
+    state: Any = None
+    forwarded_props: Any = None
