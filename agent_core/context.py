@@ -1,7 +1,7 @@
 """What a tool and an agent's instructions may know of the run that they are part of."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,10 @@ class RunContext:
     messages: tuple[Message, ...] = ()
 
 
+def _drop(name: str, value: Any) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """The call, as a tool sees it. A parameter annotated with this type is filled in by the engine
@@ -51,4 +55,4 @@ class ToolContext:
     state: Any = None
     forwarded_props: Any = None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    emit: Callable[[str, Any], None] = lambda name, value: None
+    emit: Callable[[str, Any], None] = _drop

@@ -46,20 +46,20 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag, renam
     lane: str = "root"
 
 
-class AgentStart(Event):
+class AgentStart(Event, frozen=True, kw_only=True):
     """The run began. Its input is stored, or it waits for its session (then the next event says so)."""
 
     agent: str
 
 
-class AgentEnd(Event):
+class AgentEnd(Event, frozen=True, kw_only=True):
     """The run ended, and everything that it did is stored. `usage` is the sum per model."""
 
     status: RunStatus
     usage: tuple[Usage, ...] = ()
 
 
-class RunFailed(Event):
+class RunFailed(Event, frozen=True, kw_only=True):
     """The run failed. `message` is our own sentence for the code and safe to show."""
 
     code: Code
@@ -67,78 +67,78 @@ class RunFailed(Event):
     usage: tuple[Usage, ...] = ()
 
 
-class StepStart(Event):
+class StepStart(Event, frozen=True, kw_only=True):
     """A round of reasoning and acting begins; `iteration` counts from 0 in each run."""
 
     iteration: int
 
 
-class StepEnd(Event):
+class StepEnd(Event, frozen=True, kw_only=True):
     iteration: int
 
 
-class ModelCallStart(Event):
+class ModelCallStart(Event, frozen=True, kw_only=True):
     model: str
 
 
-class ModelCallEnd(Event):
+class ModelCallEnd(Event, frozen=True, kw_only=True):
     """The model's answer is complete. `usage` is None where the provider reported none."""
 
     model: str
     usage: Usage | None = None
 
 
-class TextStart(Event):
+class TextStart(Event, frozen=True, kw_only=True):
     """Text of the assistant message `reply_id` begins (again, where a tool call came between)."""
 
 
-class TextDelta(Event):
+class TextDelta(Event, frozen=True, kw_only=True):
     text: str
 
 
-class TextEnd(Event):
+class TextEnd(Event, frozen=True, kw_only=True):
     pass
 
 
-class ThinkingStart(Event):
+class ThinkingStart(Event, frozen=True, kw_only=True):
     """Reasoning begins. `block_id` is unique in the session and is not the message's id."""
 
     block_id: str
 
 
-class ThinkingDelta(Event):
+class ThinkingDelta(Event, frozen=True, kw_only=True):
     block_id: str
     text: str
 
 
-class ThinkingEnd(Event):
+class ThinkingEnd(Event, frozen=True, kw_only=True):
     block_id: str
 
 
-class ToolCallStart(Event):
+class ToolCallStart(Event, frozen=True, kw_only=True):
     call_id: str
     name: str
 
 
-class ToolCallDelta(Event):
+class ToolCallDelta(Event, frozen=True, kw_only=True):
     """A piece of the arguments' JSON text."""
 
     call_id: str
     text: str
 
 
-class ToolCallEnd(Event):
+class ToolCallEnd(Event, frozen=True, kw_only=True):
     call_id: str
 
 
-class ToolResultStart(Event):
+class ToolResultStart(Event, frozen=True, kw_only=True):
     """A call that was cleared to run is being run."""
 
     call_id: str
     name: str
 
 
-class ToolResultEnd(Event):
+class ToolResultEnd(Event, frozen=True, kw_only=True):
     """The result of a call, which is stored. `message_id` is the tool message's own."""
 
     call_id: str
@@ -148,13 +148,13 @@ class ToolResultEnd(Event):
     content: str
 
 
-class FinalOutput(Event):
+class FinalOutput(Event, frozen=True, kw_only=True):
     """The run's answer, whole."""
 
     text: str
 
 
-class ExceedMaxIters(Event):
+class ExceedMaxIters(Event, frozen=True, kw_only=True):
     """The budget of reasoning rounds is used up; a closing answer without tools follows.
 
     It has no converter on purpose: clients see it as RAW.
@@ -165,13 +165,13 @@ class ExceedMaxIters(Event):
     created_at: str = field(default_factory=utc_now)
 
 
-class RequireExternalExecution(Event):
+class RequireExternalExecution(Event, frozen=True, kw_only=True):
     """These calls wait for the client, in the order in which the model made them."""
 
     call_ids: tuple[str, ...]
 
 
-class Retry(Event):
+class Retry(Event, frozen=True, kw_only=True):
     """A model call failed before anything of it was forwarded and is tried again.
 
     `delay` is the wait before the attempt, in seconds; `attempt` counts from 1.
@@ -182,7 +182,7 @@ class Retry(Event):
     delay: float
 
 
-class Custom(Event):
+class Custom(Event, frozen=True, kw_only=True):
     """An event of a user's own: from a tool's context or a middleware."""
 
     name: str

@@ -70,7 +70,11 @@ def end_entry(run_id: str, status: str, code: str | None = None) -> Entry:
 
 @dataclass(slots=True)
 class History:
-    """The conversation of one agent in one session, and every id that the session has used."""
+    """The conversation of one agent in one session.
+
+    `message_ids` are those of this agent's messages; `call_ids` are those of the whole session, in
+    which a call's id is unique whichever agent made it.
+    """
 
     messages: list[Message] = field(default_factory=list)
     message_ids: set[str] = field(default_factory=set)
@@ -78,19 +82,12 @@ class History:
 
     def add(self, message: Message) -> None:
         self.messages.append(message)
-        self.remember(message)
-
-    def remember(self, message: Message) -> None:
         self.message_ids.add(message.id)
-        for call in message.tool_calls:
-            self.call_ids.add(call.id)
+        self.call_ids.update(call.id for call in message.tool_calls)
 
 
 def history_of(entries: Iterable[Entry], agent: str) -> History:
-    """Fold the entries to the agent's history.
-
-    The ids of other agents' messages are remembered too: ids are unique across the session.
-    """
+    """Fold the entries to the agent's history."""
     history = History()
     for entry in entries:
         if entry.kind == "message":
@@ -98,5 +95,5 @@ def history_of(entries: Iterable[Entry], agent: str) -> History:
             if body.agent == agent:
                 history.add(body.message)
             else:
-                history.remember(body.message)
+                history.call_ids.update(call.id for call in body.message.tool_calls)
     return history

@@ -34,7 +34,7 @@ class Store(Protocol):
     """The protocol. All methods raise RunError `store_unavailable` where the store cannot answer."""
 
     async def acquire(self, key: SessionKey, owner: str) -> Lease:
-        """Become the session's writer; whoever was before is fenced off. Creates nothing."""
+        """Become the session's writer; whoever was before is fenced off."""
         ...
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:

@@ -1,0 +1,256 @@
+"""The engine: one for everybody, stateless between runs.
+
+    async with Engine() as engine:
+        result = await engine.call(agent, "what time is it", user_id="ann", session_id="s1")
+
+Stateless is not lifecycle-free: the engine owns the HTTP client, the threads and the store, and closing
+it stops the runs that are under way.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from agent_core.agent import Agent
+from agent_core.errors import InvalidRequest, RunError
+from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
+from agent_core.gate import Gate
+from agent_core.messages import Message, new_id
+from agent_core.models.base import Timeouts
+from agent_core.models.http import HttpClient
+from agent_core.react.run import Nowhere, Run, Sink
+from agent_core.run_input import RunInput
+from agent_core.runner import SAVING, Runner
+from agent_core.sessions.entries import Entry, EntryKind, SessionKey, history_of, message_entry
+from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.store import Lease, Store
+from agent_core.stream import Channel
+from agent_core.usage import Usage
+
+Input = str | Message | RunInput
+Writer = Callable[[Lease, Sequence[Entry]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """How a run ended: the final message (None where calls wait or it was cancelled), its status and
+    what its model calls cost, per model."""
+
+    message: Message | None
+    status: RunStatus
+    usage: tuple[Usage, ...] = ()
+
+
+class Engine:
+    """The ReAct engine.
+
+    - store: where sessions live; by default in memory
+    - gate: who may run when; by default a queue of 8 for each session, 30 s
+    - timeouts: how long model calls may take
+
+    Use it with `async with`: leaving stops the runs that are still under way and closes everything.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store | None = None,
+        gate: Gate | None = None,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self.store: Store = store if store is not None else InMemoryStore()
+        self.gate = gate if gate is not None else Gate()
+        http = HttpClient(timeouts if timeouts is not None else Timeouts())
+        self._runner = Runner(self.store, self.gate, http)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop what is under way, wait until it is saved, and close the clients and the store."""
+        await self._runner.aclose()
+
+    async def call(
+        self, agent: Agent, input: Input, *, user_id: str, session_id: str, run_id: str | None = None
+    ) -> RunResult:
+        """Run the agent and return its final message.
+
+        Raises InvalidRequest, SessionBusy or QueueFull before it starts, and RunError with the run's
+        code where it failed. Cancelling the caller cancels the run.
+        """
+        run = self.admit(agent, input, user_id=user_id, session_id=session_id, run_id=run_id)
+        task = self.start(run, Nowhere())
+        try:
+            end = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            run.stop.request("disconnect")
+            await asyncio.wait({task}, timeout=SAVING)
+            raise
+        if isinstance(end, RunFailed):
+            raise RunError(end.code, end.message)
+        return RunResult(message=run.answer, status=end.status, usage=end.usage)
+
+    async def stream_events(
+        self, agent: Agent, input: Input, *, user_id: str, session_id: str, run_id: str | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Run the agent and yield its events; a failed run ends with RunFailed and raises nothing.
+
+        Leaving the iteration early (`aclose`) cancels the run. A slow reader slows the model down.
+        Raises InvalidRequest, SessionBusy or QueueFull at the first step.
+        """
+        run = self.admit(agent, input, user_id=user_id, session_id=session_id, run_id=run_id)
+        channel = Channel()
+        task = self.start(run, channel)
+        try:
+            async with aclosing(channel.events()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            if not task.done():
+                run.stop.request("disconnect")
+                channel.close()
+                await asyncio.wait({task}, timeout=SAVING)
+
+    async def observe(self, agent: Agent, messages: Sequence[Message], *, user_id: str, session_id: str) -> None:
+        """Append the messages to the agent's context without reasoning. Takes the gate as a run does.
+
+        Messages whose id the history knows already are passed over. Tool calls and their results
+        cannot be observed: InvalidRequest.
+        """
+        for index, message in enumerate(messages):
+            if message.role == "tool" or message.tool_calls:
+                raise InvalidRequest("Tool calls and their results cannot be observed.", f"messages[{index}]")
+        run_id = new_id("observe")
+
+        async def add(lease: Lease, entries: Sequence[Entry]) -> None:
+            known = history_of(entries, agent.name).message_ids
+            new = {message.id: message for message in messages if message.id not in known}
+            await self.store.append(lease, [message_entry(run_id, agent.name, message) for message in new.values()])
+
+        await self._write(SessionKey(user_id=user_id, session_id=session_id), run_id, add)
+
+    async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:
+        """Stop the session's run (or the named one, also while it waits). The run ends as `cancelled`,
+        with its calls paired and the text so far kept. False where there is nothing to stop."""
+        for run in self._runner.under_way(SessionKey(user_id=user_id, session_id=session_id)):
+            if run_id is None or run.run_id == run_id:
+                return run.stop.request("interrupt")
+        return False
+
+    def session(self, user_id: str, session_id: str) -> "Session":
+        """A handle on one session, with the same verbs."""
+        return Session(self, SessionKey(user_id=user_id, session_id=session_id))
+
+    def admit(self, agent: Agent, input: Input, *, user_id: str, session_id: str, run_id: str | None = None) -> Run:
+        """Check the input and take a place at the gate; nothing is done yet, and `start` must follow.
+
+        With `start`, this is for those who bring a sink of their own. Raises InvalidRequest,
+        SessionBusy or QueueFull.
+        """
+        key = SessionKey(user_id=user_id, session_id=session_id)
+        return self._runner.admit(agent, _as_input(input), key, run_id)
+
+    def start(self, run: Run, sink: Sink) -> "asyncio.Task[AgentEnd | RunFailed]":
+        """Carry the run out in a task of its own, which is never cancelled; stop it by `run.stop`.
+
+        Its events go to the sink; the last one, which is also the task's result, is an AgentEnd or a
+        RunFailed, whatever happens.
+        """
+        return self._runner.start(run, sink)
+
+    async def snapshot(self, key: SessionKey) -> bytes:
+        """The whole session as it stands, as JSON; `restore` takes it back."""
+        return msgspec.json.encode(
+            [_Line(e.run_id, e.kind, msgspec.Raw(e.body), e.lane) for e in await self.store.load(key)]
+        )
+
+    async def restore(self, key: SessionKey, snapshot: bytes) -> None:
+        """Fill an empty session from a snapshot. Raises InvalidRequest where it is not empty, or where
+        the bytes are no snapshot."""
+        try:
+            lines = msgspec.json.decode(snapshot, type=list[_Line])
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
+
+        async def fill(lease: Lease, entries: Sequence[Entry]) -> None:
+            if entries:
+                raise InvalidRequest("The session is not empty; restore into a fresh one.")
+            restored = [Entry(run_id=li.run_id, kind=li.kind, body=bytes(li.body), lane=li.lane) for li in lines]
+            history_of(restored, "")  # a body that cannot be read is refused here, not in a later run
+            await self.store.append(lease, restored)
+
+        await self._write(key, new_id("restore"), fill)
+
+    async def _write(self, key: SessionKey, run_id: str, write: Writer) -> None:
+        """Do what a run does around its loop: gate, lease, load, and release."""
+        ticket = self.gate.enter(key, run_id)
+        try:
+            await ticket.wait()
+            lease = await self.store.acquire(key, self._runner.owner)
+            try:
+                await write(lease, await self.store.load(key))
+            finally:
+                await self.store.release(lease)
+        finally:
+            ticket.leave()
+
+
+class Session:
+    """A handle on one session of one user: the engine's verbs without the two ids."""
+
+    __slots__ = ("_engine", "key")
+
+    def __init__(self, engine: Engine, key: SessionKey) -> None:
+        self._engine = engine
+        self.key = key
+
+    async def call(self, agent: Agent, input: Input, *, run_id: str | None = None) -> RunResult:
+        return await self._engine.call(
+            agent, input, user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id
+        )
+
+    def stream_events(self, agent: Agent, input: Input, *, run_id: str | None = None) -> AsyncGenerator[Event, None]:
+        return self._engine.stream_events(
+            agent, input, user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id
+        )
+
+    async def observe(self, agent: Agent, messages: Sequence[Message]) -> None:
+        await self._engine.observe(agent, messages, user_id=self.key.user_id, session_id=self.key.session_id)
+
+    async def interrupt(self, run_id: str | None = None) -> bool:
+        return await self._engine.interrupt(user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id)
+
+    async def snapshot(self) -> bytes:
+        return await self._engine.snapshot(self.key)
+
+    async def restore(self, snapshot: bytes) -> None:
+        await self._engine.restore(self.key, snapshot)
+
+
+class _Line(msgspec.Struct, array_like=True):
+    """An entry in a snapshot; its number is given anew."""
+
+    run_id: str
+    kind: EntryKind
+    body: msgspec.Raw
+    lane: str
+
+
+def _as_input(input: Input) -> RunInput:
+    if isinstance(input, RunInput):
+        return input
+    message = input if isinstance(input, Message) else Message(id=new_id("msg"), role="user", content=input)
+    return RunInput(messages=(message,))

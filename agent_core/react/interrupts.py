@@ -1,0 +1,102 @@
+"""How a run is stopped: by its user, by a client that left, by its deadline, by the server's end.
+
+Only the child task that holds the current model or tool call is cancelled. The run's own task is
+never cancelled: it goes on to pair, save and release.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+StopReason = Literal["interrupt", "disconnect", "deadline", "draining"]
+
+GRACE = 0.5
+"""Seconds that a cancelled child may take to clean up before the run goes on without it."""
+
+
+class Stopped(Exception):  # control flow: it passes every handler that makes errors into results
+    """The run was stopped; raised at its next checkpoint or out of the call that was cancelled."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason: StopReason = reason
+
+
+class Stop:
+    """One run's stop, and the child task that it would cancel. The first reason stands."""
+
+    __slots__ = ("_child", "_orphans", "_waiter", "reason")
+
+    def __init__(self) -> None:
+        self.reason: StopReason | None = None
+        self._child: asyncio.Task[Any] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._orphans: set[asyncio.Task[Any]] = set()
+
+    def request(self, reason: StopReason) -> bool:
+        """Stop the run. False where it was stopped already."""
+        if self.reason is not None:
+            return False
+        self.reason = reason
+        if self._child is not None:
+            self._child.cancel()
+            asyncio.get_running_loop().call_later(GRACE, _release, self._waiter)
+        return True
+
+    def check(self) -> None:
+        """Raise Stopped where a stop was requested."""
+        if self.reason is not None:
+            raise Stopped(self.reason)
+
+    async def guard(self, work: Coroutine[Any, Any, T], limit: float | None = None) -> T:
+        """Carry the work out in a child task that a stop cancels.
+
+        Raises Stopped; TimeoutError after `limit` seconds, on the dot, even where the work is still
+        cleaning up then; and whatever the work raises.
+        """
+        try:
+            self.check()
+        except Stopped:
+            work.close()
+            raise
+        loop = asyncio.get_running_loop()
+        self._waiter = waiter = loop.create_future()
+        self._child = child = loop.create_task(work)
+        child.add_done_callback(lambda _: _release(waiter))
+        timer = loop.call_later(limit, _release, waiter) if limit is not None else None
+        try:
+            await waiter
+        except asyncio.CancelledError:  # the run's own task: somebody broke the rule, or the loop ends
+            child.cancel()
+            raise
+        finally:
+            self._child = self._waiter = None
+            if timer is not None:
+                timer.cancel()
+        if not child.done():
+            self._leave_behind(child)
+            if self.reason is not None:
+                raise Stopped(self.reason)
+            raise TimeoutError
+        if self.reason is not None and (child.cancelled() or child.exception() is not None):
+            raise Stopped(self.reason)  # what the cleaning up raised does not matter any more
+        if child.cancelled():
+            raise RuntimeError("the work cancelled itself")  # never a cancel of the run's own task
+        return child.result()
+
+    def _leave_behind(self, child: asyncio.Task[Any]) -> None:
+        self._orphans.add(child)  # a task that nobody refers to may be collected while it cleans up
+        child.add_done_callback(self._forget)
+        child.cancel()
+
+    def _forget(self, child: asyncio.Task[Any]) -> None:
+        self._orphans.discard(child)
+        if not child.cancelled():
+            child.exception()  # nobody waits for it any more; do not report it as never retrieved
+
+
+def _release(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,131 @@
+"""The loop: reason, act, and again, until the model can answer or the budget is used up.
+
+The checkpoint stands at the entry of reasoning; nothing is cut off in the middle of a tool. There are
+three ways out: the model answers, the budget is used up (a closing answer is given, still a success),
+or the user interrupts. An exception comes up only where the model call itself failed.
+"""
+
+import logging
+
+from agent_core.errors import ModelError
+from agent_core.events import (
+    ExceedMaxIters,
+    FinalOutput,
+    RequireExternalExecution,
+    RunStatus,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+)
+from agent_core.messages import Message, new_id
+from agent_core.react.acting import act, repair, result_event, settle
+from agent_core.react.intake import merge, waiting_for_client
+from agent_core.react.pairing import open_calls
+from agent_core.react.run import Run
+from agent_core.react.turn import take_turn
+from agent_core.sessions.entries import run_entry
+
+logger = logging.getLogger(__name__)
+
+NUDGE = "Your last answer had no text. Answer the request above now, in plain text, or call a tool."
+NO_ANSWER = "I have no answer to give: the model returned no text."
+NO_SUMMARY = (
+    "The budget of steps for this request is used up, and no summary could be made. "
+    "What was found so far is kept: say “continue” to go on."
+)
+
+
+async def react(run: Run) -> RunStatus:
+    """Take the input in and go through the rounds. Returns how the run ended.
+
+    Raises ModelError, RunError or Stopped; the history may then hold open calls, which are the
+    caller's to settle.
+    """
+    await _take_in(run)
+    left = waiting_for_client(run.history.messages, run.tools)
+    if left:
+        run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in left)))
+        return "client_tools"
+    await repair(run)
+    while run.iteration < run.agent.max_iterations:
+        run.stop.check()
+        status = await _round(run)
+        if status is not None:
+            return status
+        run.iteration += 1
+    return await _summarize(run)
+
+
+async def _take_in(run: Run) -> None:
+    waiting = waiting_for_client(run.history.messages, run.tools)
+    new = merge(run.history, run.input.messages, waiting)
+    results = [message for message in new if message.role == "tool"]
+    said = [message for message in new if message.role != "tool"]
+    await run.commit(*results, *said, before=(run_entry(run.run_id, run.agent.name),))
+    run.announce()
+    for result in results:
+        if result.status == "not_run":  # the client knows its own answers; this one is ours
+            run.emit(result_event(run, result))
+
+
+async def _round(run: Run) -> RunStatus | None:
+    run.emit(StepStart(run_id=run.run_id, iteration=run.iteration))
+    message = await take_turn(run, tools=run.offered)
+    if not message.tool_calls and not message.text.strip():
+        run.stop.check()
+        message = await take_turn(run, tools=run.offered, nudge=NUDGE)
+    status: RunStatus | None = None
+    if message.tool_calls:
+        await run.commit(message)
+        if await act(run, message):
+            status = "client_tools"
+    else:
+        await _give_answer(run, message, _last_text(run) or NO_ANSWER)
+        status = "completed"
+    run.emit(StepEnd(run_id=run.run_id, iteration=run.iteration))
+    return status
+
+
+async def _summarize(run: Run) -> RunStatus:
+    run.stop.check()
+    pending = open_calls(run.history.messages)
+    if pending:
+        logger.warning("run %s: %d tool calls were pending when the budget was used up", run.run_id, len(pending))
+        await settle(run, "The budget of steps was used up before this call could run.")
+    logger.debug("Maximum iterations reached. Generating summary…")
+    run.emit(
+        ExceedMaxIters(run_id=run.run_id, max_iters=run.agent.max_iterations, current_iter=run.iteration),
+    )
+    try:
+        message = await take_turn(run, tools=(), closing=True)
+    except ModelError as error:
+        logger.warning("run %s: the closing call failed (%s)", run.run_id, error.code)
+        message = Message(id=new_id("msg"), role="assistant")
+    await _give_answer(run, message, NO_SUMMARY)
+    return "max_iterations"
+
+
+async def _give_answer(run: Run, message: Message, fallback: str) -> None:
+    """Store the message as the answer; where it says nothing, say and store the fallback instead."""
+    if message.text.strip():
+        final = Message(id=message.id, role="assistant", content=message.content, thinking=message.thinking)
+    else:
+        final = Message(id=new_id("msg"), role="assistant", content=fallback)
+        run.emit(TextStart(run_id=run.run_id, reply_id=final.id))
+        run.emit(TextDelta(run_id=run.run_id, reply_id=final.id, text=fallback))
+        run.emit(TextEnd(run_id=run.run_id, reply_id=final.id))
+    await run.commit(final)
+    run.answer = final
+    run.emit(FinalOutput(run_id=run.run_id, reply_id=final.id, text=final.text))
+
+
+def _last_text(run: Run) -> str:
+    """The last text that the model gave in this run, beside a call."""
+    for message in reversed(run.history.messages):
+        if message.role == "user":
+            return ""
+        if message.role == "assistant" and message.text.strip():
+            return message.text
+    return ""

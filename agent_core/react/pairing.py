@@ -1,0 +1,66 @@
+"""The pairing rule: every tool call is followed by exactly one result before the next request.
+
+`open_calls` finds the calls at the tail of a history that nobody has answered yet; the loop answers
+them. `paired` is the view that goes to a model: whatever a history holds, the view obeys the rule, so
+that one damaged session cannot make a provider refuse every later run of it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from agent_core.messages import Message, ResultStatus, ToolCall, new_id
+
+EXPLANATIONS: dict[ResultStatus, str] = {
+    "ok": "",
+    "error": "The tool failed.",
+    "timed_out": "The tool did not finish in time; whether it had an effect is not known.",
+    "interrupted": "The call was interrupted before it had a result; whether it had an effect is not known.",
+    "denied": "The call was denied and not run.",
+    "not_run": "The call was not run.",
+}
+
+
+def result_of(call: ToolCall, status: ResultStatus, content: str = "", *, message_id: str = "") -> Message:
+    """The tool message that answers the call; without content, the status is put in words."""
+    return Message(
+        id=message_id or new_id("result"),
+        role="tool",
+        name=call.name,
+        tool_call_id=call.id,
+        status=status,
+        content=content or EXPLANATIONS[status],
+    )
+
+
+def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The unanswered calls of the last assistant message that made any, in its order."""
+    answered: set[str | None] = set()
+    for message in reversed(messages):
+        if message.role == "tool":
+            answered.add(message.tool_call_id)
+        elif message.tool_calls:
+            return tuple(call for call in message.tool_calls if call.id not in answered)
+    return ()
+
+
+def paired(messages: Iterable[Message]) -> list[Message]:
+    """The messages with each call answered right behind its message, in the order of the calls.
+
+    A missing result becomes one with the status `interrupted`, whose id is derived from the call's so
+    that the view is the same each time; a result without its call, or a second one, is left out.
+    """
+    messages = list(messages)
+    if not any(message.tool_calls or message.role == "tool" for message in messages):
+        return messages
+    results: dict[str | None, Message] = {}
+    for message in messages:
+        if message.role == "tool":
+            results.setdefault(message.tool_call_id, message)
+    view: list[Message] = []
+    for message in messages:
+        if message.role == "tool":
+            continue
+        view.append(message)
+        for call in message.tool_calls:
+            found = results.pop(call.id, None)
+            view.append(found or result_of(call, "interrupted", message_id=f"{call.id}-interrupted"))
+    return view

@@ -1,0 +1,99 @@
+"""One model turn: the request as the model sees it, the call, and the assistant message it made."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from agent_core.errors import Code, ModelError
+from agent_core.events import ModelCallEnd, ModelCallStart, Retry
+from agent_core.messages import Message, new_id
+from agent_core.models.base import ModelRequest, Retries, UsagePiece
+from agent_core.models.resilient import stream_with_retries
+from agent_core.react.interrupts import Stopped
+from agent_core.react.pairing import paired
+from agent_core.react.reply import Reply
+from agent_core.react.run import Run
+from agent_core.tools.base import ToolSpec
+from agent_core.usage import Usage
+
+logger = logging.getLogger(__name__)
+
+CLOSING = (
+    "The budget of steps for this request is used up and no tool can be called any more. Answer the user now, "
+    "directly: say what was found, what is still missing, and what the next step would be."
+)
+
+
+async def take_turn(
+    run: Run,
+    *,
+    tools: Sequence[ToolSpec],
+    closing: bool = False,
+    nudge: str = "",
+) -> Message:
+    """Ask the model once and return its message, which is not stored yet.
+
+    `closing` puts the closing instruction in front of the agent's own; `nudge` is said to the model as
+    one more user message. Neither is stored. Where the call fails or is stopped, what had come is
+    stored, since the client has seen it, and ModelError or Stopped goes on.
+    """
+    reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing)
+    request = ModelRequest(messages=_view(run, closing, nudge), tools=tuple(tools))
+    run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
+    usage: list[Usage] = []
+    try:
+        await run.stop.guard(_stream(run, request, reply, usage))
+    except (Stopped, ModelError):
+        partial = reply.finish()
+        run.usages += usage
+        if partial.text or partial.tool_calls:
+            await run.commit(partial)
+        raise
+    message = reply.finish()
+    run.usages += usage
+    run.emit(
+        ModelCallEnd(
+            run_id=run.run_id,
+            reply_id=reply.id,
+            model=run.model.name,
+            usage=usage[0] if usage else None,
+        )
+    )
+    return message
+
+
+async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usage]) -> None:
+    def on_retry(code: Code, attempt: int, delay: float) -> None:
+        logger.info("run %s: model call failed (%s), attempt %d in %.1f s", run.run_id, code, attempt, delay)
+        run.emit(Retry(run_id=run.run_id, reply_id=reply.id, code=code, attempt=attempt, delay=delay))
+
+    retries = Retries(attempts=run.agent.max_retries)
+    sink = run.sink
+    async with aclosing(stream_with_retries(run.model, request, run.http, retries, on_retry)) as pieces:
+        async for piece in pieces:
+            if type(piece) is UsagePiece:
+                usage[:] = [piece.usage]
+                continue
+            reply.take(piece)
+            if sink.full:
+                await sink.room()
+
+
+def _view(run: Run, closing: bool, nudge: str) -> tuple[Message, ...]:
+    system = _system(run, closing)
+    view = paired(run.history.messages)
+    if system:
+        view.insert(0, Message(id="system", role="system", content=system))
+    if nudge:
+        view.append(Message(id=new_id("nudge"), role="user", content=nudge))
+    return tuple(view)
+
+
+def _system(run: Run, closing: bool) -> str:
+    instructions = run.agent.instructions
+    parts = [CLOSING] if closing else []
+    parts.append(instructions if isinstance(instructions, str) else instructions(run.context()))
+    if run.input.context:
+        told = "\n".join(f"- {item.description}: {item.value}" for item in run.input.context)
+        parts.append(f"Context given by the application:\n{told}")
+    return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,46 @@
+"""`POST /agui` and `POST /agui/{agent}`: a run, streamed as AG-UI."""
+
+from converters.agui.decode import parse_run_input
+from converters.agui.stream import AguiStream
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from agent_core.errors import InvalidRequest
+from app.auth import user_of
+from app.errors import read_json_body
+from app.services import services_of
+from app.sse import RunStream
+
+router = APIRouter()
+
+
+@router.post("/agui")
+@router.post("/agui/{agent}")
+async def run_agent(request: Request) -> Response:
+    """Run the agent (the default one where none is named) on a RunAgentInput.
+
+    What is wrong with the request is an HTTP status in the one error shape; from the first byte of the
+    stream on, whatever happens ends it with exactly one RUN_FINISHED or RUN_ERROR.
+    """
+    services = services_of(request)
+    name = request.path_params.get("agent")
+    agent = services.roster.get(name) if name is not None else services.roster.default
+    _refuse_what_is_not_there(request)
+    asked = parse_run_input(await read_json_body(request, services.settings.body_limit))
+    served = services.runs.start(
+        agent,
+        asked.input,
+        user_id=user_of(request),
+        session_id=asked.thread_id,
+        run_id=asked.run_id,
+    )
+    wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, [make() for make in services.converters])
+    return RunStream(served, wire, ping=services.settings.ping_seconds)
+
+
+def _refuse_what_is_not_there(request: Request) -> None:
+    """A request for something that this version does not do is refused, never taken and ignored."""
+    if request.headers.get("x-on-disconnect", "cancel") != "cancel":
+        raise InvalidRequest("A run ends with its connection here; only 'cancel' can be asked for.", "X-On-Disconnect")
+    if "last-event-id" in request.headers:
+        raise InvalidRequest("A stream cannot be picked up again here; start a new run.", "Last-Event-ID")

@@ -1,0 +1,113 @@
+"""A run's events between the run, which writes them, and whoever reads them.
+
+The log holds internal events; each reader makes its own wire format of them. Since it stands between
+the two, everything that is ready goes out in one write: under load the frames gather here, and when the
+server is idle each leaves at once, with no timer.
+"""
+
+import asyncio
+
+from agent_core.events import AgentEnd, Event, RunFailed, TextDelta, ThinkingDelta, ToolCallDelta, ToolResultEnd
+
+LAG = 256 * 1024
+"""Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
+
+OVERHEAD = 96
+"""What an event weighs beside its text, in bytes; only the order of magnitude counts."""
+
+
+class Log:
+    """The events of one run that its readers have not read yet, and nothing more.
+
+    It is a Sink: the run is held up while the slowest reader lags by more than LAG. Where nobody reads
+    any more, events are dropped and nobody waits.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._events: list[Event] = []
+        self._first = 0  # the number of the first event that is kept
+        self._weight = 0  # of all events so far
+        self._readers: list[Reader] = []
+        self._room: asyncio.Event | None = None
+
+    @property
+    def full(self) -> bool:
+        return any(self._weight - reader.weight > LAG for reader in self._readers)
+
+    def emit(self, event: Event) -> None:
+        if self.ended:
+            return
+        self._events.append(event)
+        self._weight += _weight(event)
+        if isinstance(event, AgentEnd | RunFailed):
+            self.ended = True
+        for reader in self._readers:
+            reader.wake()
+
+    async def room(self) -> None:
+        while self.full:
+            self._room = self._room or asyncio.Event()
+            self._room.clear()
+            await self._room.wait()
+
+    def reader(self) -> "Reader":
+        """A new reader, which begins at the first event that is kept."""
+        reader = Reader(self, self._first)
+        self._readers.append(reader)
+        return reader
+
+    def take(self, reader: "Reader") -> list[Event]:
+        """The events that the reader has not read; what everybody has read is forgotten."""
+        events = self._events[reader.position - self._first :]
+        reader.position += len(events)
+        reader.weight = self._weight
+        first = min(each.position for each in self._readers)
+        if first > self._first:
+            del self._events[: first - self._first]
+            self._first = first
+        if self._room is not None:
+            self._room.set()
+        return events
+
+    def leave(self, reader: "Reader") -> None:
+        if reader in self._readers:
+            self._readers.remove(reader)
+        if self._room is not None:
+            self._room.set()
+
+
+class Reader:
+    """One reader's place in a log."""
+
+    __slots__ = ("_log", "_waiter", "position", "weight")
+
+    def __init__(self, log: Log, position: int) -> None:
+        self._log = log
+        self._waiter: asyncio.Future[None] | None = None
+        self.position = position
+        self.weight = 0
+
+    async def batch(self) -> list[Event]:
+        """All events that are ready, waiting for at least one; empty at the end of the log."""
+        while True:
+            events = self._log.take(self)
+            if events or self._log.ended:
+                return events
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        self._log.leave(self)
+
+
+def _weight(event: Event) -> int:
+    if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+        return OVERHEAD + len(event.text)
+    if isinstance(event, ToolResultEnd):
+        return OVERHEAD + len(event.content)
+    return OVERHEAD

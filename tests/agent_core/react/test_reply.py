@@ -1,0 +1,124 @@
+"""A reply in the making: blocks never interleave, whatever the provider mixes."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_core.events import (
+    Event,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
+from agent_core.react.reply import Reply
+
+
+def stream(*pieces: Piece, used: set[str] | None = None, calls: bool = True) -> tuple[Reply, list[Event]]:
+    events: list[Event] = []
+    reply = Reply("run", events.append, used if used is not None else set(), calls=calls)
+    for piece in pieces:
+        reply.take(piece)
+    return reply, events
+
+
+def shown(events: list[Event]) -> list[tuple[str, Any]]:
+    """Each event in short: its kind and what it carries."""
+    return [
+        (type(e).__name__, getattr(e, "text", None) or getattr(e, "call_id", None) or getattr(e, "block_id", None))
+        for e in events
+    ]
+
+
+def test_text_thinking_and_a_call_become_three_blocks() -> None:
+    reply, events = stream(
+        ThinkingPiece("hm"), TextPiece("I "), TextPiece("look"), CallPiece(0, "c1", "find"), ArgumentsPiece(0, "{}")
+    )
+    message = reply.finish()
+    assert [type(e) for e in events] == [
+        ThinkingStart, ThinkingDelta, ThinkingEnd, TextStart, TextDelta, TextDelta, TextEnd,
+        ToolCallStart, ToolCallDelta, ToolCallEnd,
+    ]  # fmt: skip
+    assert (message.text, message.thinking) == ("I look", "hm")
+    assert [(c.id, c.name, c.arguments) for c in message.tool_calls] == [("c1", "find", "{}")]
+
+
+def test_a_second_call_streams_live_once_the_first_is_complete() -> None:
+    _, events = stream(
+        CallPiece(0, "a", "t"), ArgumentsPiece(0, '{"x":1}'), CallPiece(1, "b", "t"), ArgumentsPiece(1, '{"y"')
+    )
+    assert shown(events)[-2:] == [("ToolCallStart", "b"), ("ToolCallDelta", '{"y"')]
+
+
+def test_interleaved_arguments_are_held_back_and_nothing_is_lost() -> None:
+    reply, events = stream(
+        CallPiece(0, "a", "t"), CallPiece(1, "b", "t"),
+        ArgumentsPiece(0, '{"x"'), ArgumentsPiece(1, '{"y"'), ArgumentsPiece(0, ":1}"), ArgumentsPiece(1, ":2}"),
+    )  # fmt: skip
+    message = reply.finish()
+    assert [(c.id, c.arguments) for c in message.tool_calls] == [("a", '{"x":1}'), ("b", '{"y":2}')]
+    starts = [(kind, what) for kind, what in shown(events) if kind in ("ToolCallStart", "ToolCallEnd")]
+    assert starts == [("ToolCallStart", "a"), ("ToolCallEnd", "a"), ("ToolCallStart", "b"), ("ToolCallEnd", "b")]
+
+
+def test_a_call_id_that_the_session_has_seen_is_made_new() -> None:
+    used = {"c1"}
+    reply, _ = stream(CallPiece(0, "c1", "t"), CallPiece(1, "c1", "t"), used=used)
+    ids = [call.id for call in reply.finish().tool_calls]
+    assert len({"c1", *ids}) == 3
+    assert used == {"c1", *ids}
+
+
+def test_a_call_without_arguments_is_an_empty_object_and_emits_no_delta() -> None:
+    reply, events = stream(CallPiece(0, "c", "now"))
+    assert reply.finish().tool_calls[0].arguments == "{}"
+    assert [type(e) for e in events] == [ToolCallStart, ToolCallEnd]
+
+
+def test_what_comes_before_the_end_is_kept_when_the_stream_breaks_off() -> None:
+    reply, events = stream(TextPiece("half a sen"))
+    assert reply.finish().text == "half a sen"
+    assert type(events[-1]) is TextEnd
+
+
+def test_calls_that_were_not_offered_are_dropped_in_a_closing_reply() -> None:
+    reply, events = stream(
+        TextPiece("so "), CallPiece(0, "c", "t"), ArgumentsPiece(0, "{}"), TextPiece("far"), calls=False
+    )
+    message = reply.finish()
+    assert (message.text, message.tool_calls) == ("so far", ())
+    assert [type(e) for e in events] == [TextStart, TextDelta, TextDelta, TextEnd]
+
+
+pieces = st.one_of(
+    st.sampled_from("ab").map(TextPiece),
+    st.sampled_from("xy").map(ThinkingPiece),
+    st.integers(0, 3).map(lambda index: CallPiece(index, f"id{index}", "t")),
+    st.tuples(st.integers(0, 3), st.sampled_from(["{", "}", '"k":1', "{}"])).map(lambda pair: ArgumentsPiece(*pair)),
+)
+
+
+@given(st.lists(pieces, max_size=25))
+def test_blocks_never_interleave_and_the_text_arrives_whole(given_pieces: list[Piece]) -> None:
+    reply, events = stream(*given_pieces)
+    message = reply.finish()
+    opened: str | None = None
+    for event in events:
+        kind = type(event).__name__
+        if kind.endswith("Start"):
+            assert opened is None
+            opened = kind.removesuffix("Start")
+        else:
+            assert opened == kind.removesuffix("Delta").removesuffix("End")
+            if kind.endswith("End"):
+                opened = None
+    assert opened is None
+    told = "".join(event.text for event in events if type(event) is TextDelta)
+    assert told == message.text == "".join(p.text for p in given_pieces if type(p) is TextPiece)
