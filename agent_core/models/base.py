@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from agent_core.messages import Message
 from agent_core.models.http import HttpClient
+from agent_core.models.http import Timeouts as Timeouts
 from agent_core.tools.base import ToolSpec
 from agent_core.usage import Usage
 
@@ -79,18 +80,6 @@ class Model(Protocol):
         raises ModelError with a code. Closing the generator closes the connection.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """How long a model call may take, in seconds.
-
-    `connect`: until the connection stands. `idle`: without any data of the answer (comments that
-    only keep the connection alive do not count).
-    """
-
-    connect: float = 10.0
-    idle: float = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

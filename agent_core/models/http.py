@@ -1,0 +1,267 @@
+"""The one HTTP client, which the engine lends to the models: JSON out, SSE payloads in.
+
+httpx with aiohttp's transport: a chunk costs a third of what httpx's own transport takes.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from agent_core.errors import ModelError
+from agent_core.models.failures import failed_status, failed_transport, secrets_in, snippet
+from agent_core.models.sse_lines import MAX_ANSWER, SseLines, too_long
+
+MAX_ERROR = 64_000
+"""Bytes of an error's body that are looked at."""
+
+MAX_CONNECTIONS = 10_000
+
+LINGER = 0.25
+"""Seconds to wait after `[DONE]` for the end of the body, so that the connection can be used again."""
+
+DONE = b"[DONE]"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long a model call may take, in seconds.
+
+    `connect`: until the connection stands. `idle`: without any data of the answer (comments that
+    only keep the connection alive do not count).
+    """
+
+    connect: float = 10.0
+    idle: float = 60.0
+
+
+class IdleWatch:
+    """Ends a wait when nothing has come for `idle` seconds; one timer for many waits.
+
+    The timer is not moved with each chunk: when it fires it looks at the time of the last one. It
+    stands still while the consumer is at work, who may be slower than the provider.
+    """
+
+    __slots__ = ("_expired", "_handle", "_idle", "_last", "_loop", "_task")
+
+    def __init__(self, idle: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._idle = idle
+        self._last = self._loop.time()
+        self._handle: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._expired = False
+
+    def touch(self) -> None:
+        """Something came."""
+        self._last = self._loop.time()
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """The awaitable's result; ModelError model_timeout if the time was up before it came."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        self._task = task
+        if self._handle is None:
+            self._handle = self._loop.call_at(self._last + self._idle, self._check)
+        try:
+            return await awaitable
+        except asyncio.CancelledError:
+            # A cancel from outside that came as well goes on: it is counted by the task.
+            if self._expired and task.uncancel() <= cancelling:
+                detail = f"no data for {self._idle:g} s"
+                raise ModelError("model_timeout", detail=detail, retryable=True) from None
+            raise
+        finally:
+            self._task = None
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _check(self) -> None:
+        self._handle = None
+        if self._task is None:
+            return
+        if self._loop.time() >= self._last + self._idle:
+            self._expired = True
+            self._task.cancel()
+        else:
+            self._handle = self._loop.call_at(self._last + self._idle, self._check)
+
+
+class HttpClient:
+    """Connections to model providers, kept and used again; opened at the first call.
+
+    Use it as a context manager, or call `aclose`. Proxies and certificates are taken from the usual
+    environment variables. Redirects are not followed, cookies are not kept, and ~/.netrc is not read.
+    """
+
+    def __init__(self, timeouts: Timeouts | None = None) -> None:
+        self.timeouts = timeouts if timeouts is not None else Timeouts()
+        self._proxies: dict[str, str] = {}
+        self._clients: dict[str, Any] = {}
+        self._opening = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection. The client can be used again and then opens new ones."""
+        clients = list(self._clients.values())
+        self._clients.clear()
+        for client in clients:
+            await client.aclose()
+
+    async def post_sse(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncGenerator[list[bytes], None]:
+        """POST a JSON body and yield the answer's SSE payloads, one list for each read that has any.
+
+        An answer of type application/json is one payload. Raises ModelError for everything that goes
+        wrong (see failures.py), model_timeout after `timeouts.idle` without data, headers included.
+        Closing the generator closes the connection, unless the whole answer has been read.
+        """
+        hide = secrets_in(headers)
+        watch = response = None
+        try:
+            client = await self._client(url)
+            request = client.build_request("POST", url, content=body, headers=dict(headers))
+            watch = IdleWatch(self.timeouts.idle)
+            response = await watch.wait(client.send(request, stream=True))
+            reads = _reads(response)
+            if not await _is_stream(response, reads, watch, hide):
+                yield [await _whole(reads, watch)]
+                return
+            lines = SseLines()
+            while chunk := await watch.wait(anext(reads, b"")):
+                if payloads := lines.feed(chunk):
+                    yield payloads
+                    watch.touch()
+                    if payloads[-1] == DONE:
+                        await _linger(reads)
+                        return
+            if payloads := lines.close():
+                yield payloads
+        except ModelError:
+            raise
+        except Exception as error:
+            failure = failed_transport(error, hide)
+            if failure is None:
+                raise
+            # The cause's own text may repeat what we sent, the key included.
+            raise failure from None
+        finally:
+            if watch is not None:
+                watch.close()
+            if response is not None:
+                await response.aclose()
+
+    async def _client(self, url: str) -> Any:
+        """The client for this URL: there is one for each proxy, and one for no proxy."""
+        if url not in self._proxies:
+            self._proxies[url] = _proxy_of(url)
+        proxy = self._proxies[url]
+        if proxy not in self._clients:
+            async with self._opening:
+                if proxy not in self._clients:
+                    # In a thread: the imports and the certificates would hold up all other runs.
+                    self._clients[proxy] = await asyncio.to_thread(_open_client, proxy, self.timeouts.connect)
+        return self._clients[proxy]
+
+
+def _open_client(proxy: str, connect: float) -> Any:
+    # A third of a second to import: a server that only plays fake:fake does without.
+    import aiohttp
+    import httpx
+    from httpx_aiohttp import AiohttpTransport
+
+    certificates = httpx.create_ssl_context()
+
+    def session() -> aiohttp.ClientSession:
+        # Not trust_env: aiohttp would read ~/.netrc in a thread for each call, and refuse the call
+        # if it names the host (or a default) while we send an Authorization.
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=certificates),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    return httpx.AsyncClient(
+        transport=AiohttpTransport(client=session, verify=certificates, proxy=httpx.Proxy(proxy) if proxy else None),
+        timeout=httpx.Timeout(None, connect=connect),
+        headers={
+            "accept": "text/event-stream, application/json",
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+            "user-agent": "ostinato",
+        },
+    )
+
+
+def _proxy_of(url: str) -> str:
+    """The proxy that the environment wants for this URL, or an empty string."""
+    parts = urlsplit(url)
+    if not parts.hostname or proxy_bypass(parts.hostname):
+        return ""
+    known = getproxies()
+    proxy = known.get(parts.scheme) or known.get("all") or ""
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
+
+
+def _reads(response: Any) -> AsyncIterator[bytes]:
+    """The body as it arrives. Two layers of httpx are spared where nothing has to be decoded."""
+    encoded = response.headers.get("content-encoding", "identity") != "identity"
+    reads: AsyncIterator[bytes] = response.aiter_bytes() if encoded else aiter(response.stream)
+    return reads
+
+
+async def _is_stream(response: Any, reads: AsyncIterator[bytes], watch: IdleWatch, hide: tuple[str, ...]) -> bool:
+    """Whether the answer is an event stream (else it is one JSON value); ModelError if neither."""
+    status = response.status_code
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if 200 <= status < 300:
+        if kind == "text/event-stream":
+            return True
+        if kind == "application/json" or kind.endswith("+json"):
+            return False
+        detail = f"HTTP {status} of type {kind or 'unknown'}: {snippet(await _start(reads, watch), hide)}"
+        raise ModelError("model_bad_answer", detail=detail, status=status)
+    retry_after = response.headers.get("retry-after")
+    raise failed_status(status, await _start(reads, watch), retry_after=retry_after, hide=hide)
+
+
+async def _start(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
+    """As much of an error's body as comes, up to MAX_ERROR: the status is known and says enough."""
+    body = b""
+    try:
+        while len(body) < MAX_ERROR and (chunk := await watch.wait(anext(reads, b""))):
+            body += chunk
+    except Exception:
+        return body
+    return body
+
+
+async def _whole(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
+    body = bytearray()
+    while chunk := await watch.wait(anext(reads, b"")):
+        watch.touch()
+        body += chunk
+        if len(body) > MAX_ANSWER:
+            raise too_long("the answer", MAX_ANSWER)
+    return bytes(body)
+
+
+async def _linger(reads: AsyncIterator[bytes]) -> None:
+    """Read on to the end of the body, briefly; the answer itself is complete, whatever happens."""
+    try:
+        async with asyncio.timeout(LINGER):
+            while await anext(reads, b""):
+                pass
+    except Exception:
+        return

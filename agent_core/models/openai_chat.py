@@ -1,0 +1,161 @@
+"""Models behind OpenAI's Chat Completions, or behind one of the many APIs that imitate it."""
+
+import json
+import os
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from agent_core.errors import ModelError
+from agent_core.messages import MediaPart, Message, Part, TextPart, well_formed
+from agent_core.models.base import ModelRequest, Piece
+from agent_core.models.failures import secrets_in
+from agent_core.models.http import HttpClient
+from agent_core.models.openai_chunks import ChunkDecoder
+from agent_core.tools.base import ToolSpec
+
+OPENAI = "https://api.openai.com/v1"
+
+SENDABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Participants' names that no provider refuses; any other is not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIChat:
+    """A model on Chat Completions (https://platform.openai.com/docs/api-reference/chat).
+
+    - name: the model's name at the provider
+    - api_key, base_url: else OPENAI_API_KEY and OPENAI_BASE_URL when the call is made; the base URL
+      defaults to OpenAI's own, which is the only one that a key is demanded for
+    - provider: what the usage records call it
+    - headers: sent with each call, over those that are made here
+    - replay_thinking: send `reasoning_content` back with the history; DeepSeek wants it in thinking
+      mode, and other models refuse it
+    """
+
+    name: str
+    _: KW_ONLY
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str | None = None
+    provider: str = "openai"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    replay_thinking: bool = False
+
+    async def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:
+        """See Model.stream. Raises ModelError model_auth without a call if OpenAI's key is missing."""
+        base_url = self._base_url()
+        headers = self._headers(base_url)
+        body = encode_request(self.name, request, replay_thinking=self.replay_thinking)
+        decoder = ChunkDecoder(provider=self.provider, model=self.name, hide=secrets_in(headers))
+        try:
+            async with aclosing(http.post_sse(f"{base_url}/chat/completions", headers, body)) as reads:
+                async for payloads in reads:
+                    for payload in payloads:
+                        for piece in decoder.feed(payload):
+                            yield piece
+        except ModelError as error:
+            # The provider had said that its answer was whole: only the end of the body is missing.
+            if not (decoder.complete and error.code in ("model_unreachable", "model_timeout")):
+                raise
+        for piece in decoder.finish():
+            yield piece
+
+    def _base_url(self) -> str:
+        chosen = self.base_url or os.environ.get("OPENAI_BASE_URL", "")
+        return chosen.strip().rstrip("/") or OPENAI
+
+    def _headers(self, base_url: str) -> dict[str, str]:
+        key = (self.api_key if self.api_key is not None else os.environ.get("OPENAI_API_KEY", "")).strip()
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if not key and "authorization" not in headers and urlsplit(base_url).hostname == urlsplit(OPENAI).hostname:
+            raise ModelError("model_auth", detail="OPENAI_API_KEY is not set")
+        if not (key.isascii() and key.isprintable()):
+            raise ModelError("model_auth", detail="the API key has characters that no header can carry")
+        authorization = {"authorization": f"Bearer {key}"} if key else {}
+        return authorization | headers
+
+
+def encode_request(model: str, request: ModelRequest, *, replay_thinking: bool = False) -> bytes:
+    """The JSON body of a streamed call."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [_message(message, replay_thinking) for message in request.messages],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+    try:
+        return orjson.dumps(body, default=_plain)
+    except orjson.JSONEncodeError:
+        # A number over 64 bits in a schema, or text that somebody did not make well formed.
+        return well_formed(json.dumps(body, default=_plain, ensure_ascii=False)).encode()
+
+
+def _message(message: Message, replay_thinking: bool) -> dict[str, Any]:
+    if message.role == "assistant":
+        return _assistant(message, replay_thinking)
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
+    content = _parts(message.content) if message.role == "user" else message.text
+    encoded = {"role": message.role, "content": content}
+    if message.name and SENDABLE_NAME.fullmatch(message.name):
+        encoded["name"] = message.name
+    return encoded
+
+
+def _assistant(message: Message, replay_thinking: bool) -> dict[str, Any]:
+    text = message.text
+    encoded: dict[str, Any] = {"role": "assistant", "content": text or (None if message.tool_calls else "")}
+    if replay_thinking and message.thinking:
+        encoded["reasoning_content"] = message.thinking
+    if message.tool_calls:
+        encoded["tool_calls"] = [
+            {
+                **call.extra,
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+            }
+            for call in message.tool_calls
+        ]
+    return encoded
+
+
+def _parts(content: str | Sequence[Part]) -> list[dict[str, Any]] | str:
+    """A user's text, or the parts that Chat Completions knows; an empty text if none is left."""
+    if isinstance(content, str):
+        return content
+    encoded: list[dict[str, Any]] = []
+    for part in content:
+        if isinstance(part, TextPart):
+            encoded.append({"type": "text", "text": part.text})
+        elif url := _image_url(part):
+            encoded.append({"type": "image_url", "image_url": {"url": url}})
+    return encoded or ""
+
+
+def _image_url(part: MediaPart) -> str | None:
+    if part.kind != "image" or part.source == "file":
+        return None
+    return part.value if part.source == "url" else f"data:{part.mime_type or 'image/png'};base64,{part.value}"
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": spec.name}
+    if spec.description:
+        function["description"] = spec.description
+    function["parameters"] = spec.parameters
+    return {"type": "function", "function": function}
+
+
+def _plain(value: Any) -> Any:
+    """JSON for what a schema or an `extra` may be made of beside dicts and lists."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")

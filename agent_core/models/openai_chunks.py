@@ -1,0 +1,204 @@
+"""From the payloads of a Chat Completions stream to pieces, without any I/O.
+
+Providers that call themselves compatible differ in every detail. What is known of them:
+
+- `error` may stand in a frame of a 200 answer, also inside a list: it is looked at before `choices`.
+- `choices` may be empty, null or missing, a choice may lack its delta, and usage may be inside it.
+- Usage may come with every chunk: the last one counts, and none is added up.
+- Reasoning comes as `reasoning_content`, as `reasoning`, or as `<think>` at the front of the text.
+- What comes as one JSON completion instead of a stream is read as well.
+- The end is said by a finish_reason or by `[DONE]`. A stream without either was cut off.
+
+Tool calls are put together in tool_deltas.py.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from agent_core.errors import ModelError
+from agent_core.messages import well_formed
+from agent_core.models.base import Piece, TextPiece, ThinkingPiece, UsagePiece
+from agent_core.models.failures import failed_frame, snippet
+from agent_core.models.think_filter import ThinkFilter
+from agent_core.models.tool_deltas import ToolDeltas
+from agent_core.usage import Usage
+
+
+class ChunkDecoder:
+    """Decodes one answer. `complete` says whether the provider has said that it is whole.
+
+    `hide` holds secrets that must not get into the detail of an error.
+    """
+
+    def __init__(self, *, provider: str, model: str, hide: Collection[str] = ()) -> None:
+        self.complete = False
+        self._provider = provider
+        self._model = model
+        self._hide = hide
+        self._done = False
+        self._finish_reason = ""
+        self._usage: Mapping[str, Any] | None = None
+        self._front: ThinkFilter | None = ThinkFilter()
+        self._calls = ToolDeltas()
+        self._said = False
+
+    def feed(self, payload: bytes) -> list[Piece]:
+        """The pieces of one payload. Raises ModelError for an error frame and for what is no JSON."""
+        if self._done:
+            return []
+        if payload.strip() == b"[DONE]":
+            self._done = self.complete = True
+            return []
+        chunk = self._parse(payload)
+        usage = chunk.get("usage")
+        if usage and isinstance(usage, dict):
+            self._usage = usage
+        choices = chunk.get("choices")
+        if not choices or not isinstance(choices, list) or not isinstance(choices[0], dict):
+            return []
+        pieces = self._choice(choices[0])
+        if not self._said:
+            self._said = _says(pieces)
+        return pieces
+
+    def finish(self) -> list[Piece]:
+        """What is left when the stream has ended: text held back, and the usage.
+
+        Raises ModelError model_bad_answer if the answer is not complete, and model_refused if it was
+        withheld by the provider's content filter.
+        """
+        if not self.complete:
+            detail = "the stream ended without finish_reason and without [DONE]"
+            raise ModelError("model_bad_answer", detail=detail, retryable=True)
+        pieces = self._flush()
+        self._calls.finish()
+        if self._finish_reason == "content_filter" and not (self._said or _says(pieces)):
+            raise ModelError("model_refused", detail="finish_reason content_filter and no text")
+        usage = self._usage_of_call()
+        if usage is not None:
+            pieces.append(UsagePiece(usage))
+        return pieces
+
+    def _parse(self, payload: bytes) -> dict[str, Any]:
+        try:
+            chunk = orjson.loads(payload)
+        except orjson.JSONDecodeError:
+            chunk = self._parse_leniently(payload)
+        if isinstance(chunk, list) and chunk:
+            chunk = chunk[0]
+        if not isinstance(chunk, dict):
+            raise self._unreadable(payload)
+        error = chunk if chunk.get("object") == "error" else chunk.get("error")
+        if error:
+            raise failed_frame(error, hide=self._hide)
+        return chunk
+
+    def _parse_leniently(self, payload: bytes) -> Any:
+        """What orjson refuses though it can be repaired: a lone surrogate, bytes that are no UTF-8."""
+        try:
+            value = json.loads(payload.decode("utf-8", "replace"))
+            return json.loads(well_formed(json.dumps(value, ensure_ascii=False)))
+        except (ValueError, RecursionError):
+            raise self._unreadable(payload) from None
+
+    def _unreadable(self, payload: bytes) -> ModelError:
+        return ModelError("model_bad_answer", detail=f"a frame is no chunk: {snippet(payload, self._hide)}")
+
+    def _choice(self, choice: Mapping[str, Any]) -> list[Piece]:
+        reason = choice.get("finish_reason")
+        if reason and isinstance(reason, str):
+            self._finish_reason = reason
+            self.complete = True
+        usage = choice.get("usage")
+        if usage and isinstance(usage, dict):
+            self._usage = usage
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            return self._delta(delta, whole=False)
+        message = choice.get("message")
+        if isinstance(message, dict):
+            self.complete = True
+            return self._delta(message, whole=True)
+        return []
+
+    def _delta(self, delta: Mapping[str, Any], *, whole: bool) -> list[Piece]:
+        pieces: list[Piece] = []
+        reasoning = delta.get("reasoning_content") or delta.get("reasoning")
+        if reasoning and isinstance(reasoning, str):
+            pieces.append(ThinkingPiece(reasoning))
+        content = delta.get("content")
+        if content:
+            if isinstance(content, str):
+                self._text(content, pieces)
+            else:
+                self._parts(content, pieces)
+        refusal = delta.get("refusal")
+        if refusal and isinstance(refusal, str):
+            self._text(refusal, pieces)
+        calls = delta.get("tool_calls")
+        if calls and isinstance(calls, list):
+            pieces += self._flush()
+            pieces += self._calls.take(calls, whole=whole)
+        return pieces
+
+    def _text(self, text: str, pieces: list[Piece]) -> None:
+        if self._front is None:
+            pieces.append(TextPiece(text))
+            return
+        pieces += self._front.feed(text)
+        if self._front.passed:
+            self._front = None
+
+    def _parts(self, content: Any, pieces: list[Piece]) -> None:
+        """Content as a list of parts, as Mistral sends it."""
+        for part in content if isinstance(content, list) else ():
+            if not isinstance(part, dict):
+                continue
+            if part.get("type") == "thinking":
+                pieces += [ThinkingPiece(text) for text in _texts(part.get("thinking"))]
+            else:
+                for text in _texts(part.get("text")):
+                    self._text(text, pieces)
+
+    def _flush(self) -> list[Piece]:
+        front, self._front = self._front, None
+        return [*front.finish()] if front is not None else []
+
+    def _usage_of_call(self) -> Usage | None:
+        """The usage that was reported last; None if there is no count in it."""
+        said = self._usage
+        if said is None:
+            return None
+        cached = _count(said.get("prompt_tokens_details"), "cached_tokens")
+        counts = {
+            "input_tokens": _count(said, "prompt_tokens"),
+            "output_tokens": _count(said, "completion_tokens"),
+            "total_tokens": _count(said, "total_tokens"),
+            "cached_input_tokens": cached if cached is not None else _count(said, "prompt_cache_hit_tokens"),
+            "reasoning_tokens": _count(said.get("completion_tokens_details"), "reasoning_tokens"),
+        }
+        if all(count is None for count in counts.values()):
+            return None
+        return Usage(provider=self._provider, model=self._model, **counts)
+
+
+def _says(pieces: list[Piece]) -> bool:
+    """Whether there is more than thinking in it."""
+    return any(not isinstance(piece, ThinkingPiece) for piece in pieces)
+
+
+def _count(members: Any, name: str) -> int | None:
+    value = members.get(name) if isinstance(members, dict) else None
+    return value if type(value) is int and value >= 0 else None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The non-empty strings in a string, or in a list of objects with a `text`."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _texts(each.get("text") if isinstance(each, dict) else None)
+    elif value and isinstance(value, str):
+        yield value

@@ -1,0 +1,22 @@
+"""From a model's name, such as `openai:gpt-5`, to the model."""
+
+from agent_core.models.base import Model
+
+KNOWN = "openai:NAME, fake:fake"
+
+
+def open_model(spec: str) -> Model:
+    """The model for `provider:name`; a name may hold further colons. Nothing is connected yet.
+
+    Raises ValueError for an unknown provider and for an empty name.
+    """
+    provider, _, name = spec.partition(":")
+    if provider == "openai" and name:
+        from agent_core.models.openai_chat import OpenAIChat
+
+        return OpenAIChat(name)
+    if spec == "fake:fake":
+        from agent_core.models.fake import FakeModel
+
+        return FakeModel()
+    raise ValueError(f"there is no model {spec!r}: known are {KNOWN}")

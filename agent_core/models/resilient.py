@@ -1,0 +1,53 @@
+"""A model call that is sent again where that may help."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from agent_core.errors import Code, ModelError
+from agent_core.models.base import Model, ModelRequest, Piece, Retries
+from agent_core.models.http import HttpClient
+
+
+async def stream_with_retries(
+    model: Model,
+    request: ModelRequest,
+    http: HttpClient,
+    retries: Retries,
+    on_retry: Callable[[Code, int, float], None],
+) -> AsyncGenerator[Piece, None]:
+    """The pieces of the call, which is sent again while it fails before its first piece.
+
+    Only a retryable ModelError is tried again, up to `retries.attempts` times. Before each wait
+    `on_retry(code, attempt, delay)` is called: `attempt` counts from 1, `delay` is in seconds.
+    Raises the last ModelError, at once where the provider asks for a wait over `retries.longest`.
+    """
+    attempt = 0
+    while True:
+        begun = False
+        try:
+            async with aclosing(model.stream(request, http)) as pieces:
+                async for piece in pieces:
+                    begun = True
+                    yield piece
+            return
+        except ModelError as error:
+            attempt += 1
+            delay = _delay(error, attempt, retries)
+            if begun or delay is None:
+                raise
+            on_retry(error.code, attempt, delay)
+        await asyncio.sleep(delay)
+
+
+def _delay(error: ModelError, attempt: int, retries: Retries) -> float | None:
+    """Seconds to wait before this attempt; None to give up."""
+    if attempt > retries.attempts or not error.retryable:
+        return None
+    if error.status is not None and error.status not in retries.statuses:
+        return None
+    if error.retry_after is not None:
+        return error.retry_after if error.retry_after <= retries.longest else None
+    # Half of it at random, so that many calls that failed together do not come back together.
+    return min(retries.first * 2.0 ** (attempt - 1), retries.longest) * random.uniform(0.5, 1.0)

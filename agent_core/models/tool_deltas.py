@@ -1,0 +1,135 @@
+"""Tool calls put together from the deltas of a Chat Completions stream.
+
+Which call a delta belongs to is the one thing that compatible providers do not agree on:
+
+- A new id with a name opens a call, also where all calls of the answer claim index 0.
+- An id that is known, an empty one or none continues; a name that comes again is not taken again.
+- Without any id a new index, another name, or arguments that start afresh after complete ones open a
+  call, which gets an id of our own.
+- A call is told on once its name is known; ids and names are never changed after that.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from agent_core.errors import ModelError
+from agent_core.messages import new_id
+from agent_core.models.base import ArgumentsPiece, CallPiece
+
+KNOWN = frozenset({"id", "type", "index", "function"})
+
+
+class _Call:
+    """A call under way. `index` is ours and dense from 0; None until the call has a name."""
+
+    __slots__ = ("arguments", "extra", "id", "index", "name")
+
+    def __init__(self, call_id: str) -> None:
+        self.id = call_id
+        self.name = ""
+        self.index: int | None = None
+        self.arguments: list[str] = []
+        self.extra: dict[str, Any] = {}
+
+
+class ToolDeltas:
+    """The calls of one answer."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+        self._told = 0
+
+    def take(self, deltas: Sequence[Any], *, whole: bool = False) -> list[CallPiece | ArgumentsPiece]:
+        """The pieces of one `tool_calls` list. `whole`: each entry is a complete call of its own."""
+        pieces: list[CallPiece | ArgumentsPiece] = []
+        for delta in deltas:
+            if isinstance(delta, dict):
+                self._one(delta, whole, pieces)
+        return pieces
+
+    def finish(self) -> None:
+        """Raises ModelError model_bad_answer if a call has no name to the end."""
+        if any(call.index is None for call in self._calls):
+            raise ModelError("model_bad_answer", detail="a tool call without a name")
+
+    def _one(self, delta: Mapping[str, Any], whole: bool, pieces: list[CallPiece | ArgumentsPiece]) -> None:
+        function = delta.get("function")
+        function = function if isinstance(function, dict) else {}
+        name = _string(function.get("name"))
+        arguments = _arguments(function.get("arguments"))
+        call = None if whole else self._continued(delta, name, arguments)
+        if call is None:
+            call = self._open(delta)
+        if call.index is None:
+            call.extra.update((key, value) for key, value in delta.items() if key not in KNOWN and value is not None)
+            if name:
+                call.name = name
+                call.index = self._told
+                self._told += 1
+                pieces.append(CallPiece(call.index, call.id, name, call.extra))
+                pieces += [ArgumentsPiece(call.index, text) for text in call.arguments]
+        if arguments:
+            call.arguments.append(arguments)
+            if call.index is not None:
+                pieces.append(ArgumentsPiece(call.index, arguments))
+
+    def _continued(self, delta: Mapping[str, Any], name: str, arguments: str) -> _Call | None:
+        """The call that this delta continues; None if it opens one."""
+        call_id = _string(delta.get("id"))
+        index = _index(delta)
+        at_index = self._by_index.get(index) if index is not None else None
+        if call_id:
+            known = self._by_id.get(call_id)
+            # Some providers make a new id for every chunk; without a name it is no new call.
+            return known or (at_index if not name else None)
+        call = at_index if at_index is not None else self._last(index, name)
+        if call is None or not name or not call.name:
+            return call
+        if name != call.name or (arguments.lstrip().startswith("{") and _is_complete(call.arguments)):
+            return None
+        return call
+
+    def _last(self, index: int | None, name: str) -> _Call | None:
+        """The call opened last, for a delta without id whose index is missing or unknown."""
+        if not self._calls or (index is not None and name):
+            return None
+        return self._calls[-1]
+
+    def _open(self, delta: Mapping[str, Any]) -> _Call:
+        call_id = _string(delta.get("id"))
+        call = _Call(call_id or new_id("call"))
+        self._calls.append(call)
+        if call_id:
+            self._by_id[call_id] = call
+        index = _index(delta)
+        if index is not None:
+            self._by_index[index] = call
+        return call
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _index(delta: Mapping[str, Any]) -> int | None:
+    value = delta.get("index")
+    return value if type(value) is int else None
+
+
+def _arguments(value: Any) -> str:
+    """A piece of JSON text: as it is, or made from the value that stands in its place."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return orjson.dumps(value).decode()
+
+
+def _is_complete(arguments: Sequence[str]) -> bool:
+    try:
+        orjson.loads("".join(arguments))
+    except orjson.JSONDecodeError:
+        return False
+    return True

@@ -1,0 +1,260 @@
+import asyncio
+import json
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from agent_core.errors import ModelError
+from agent_core.messages import MediaPart, Message, TextPart, ToolCall
+from agent_core.models.base import ModelRequest, Piece, TextPiece, UsagePiece
+from agent_core.models.http import HttpClient, Timeouts
+from agent_core.models.openai_chat import OpenAIChat, encode_request
+from agent_core.tools.base import ToolSpec
+from agent_core.usage import Usage
+from tests.scripted import (
+    Reply,
+    ScriptedUpstream,
+    Step,
+    answer,
+    done,
+    error,
+    finish,
+    says,
+    sse,
+    text,
+    usage,
+)
+
+HELLO = ModelRequest(messages=(Message(id="m1", role="user", content="Hello"),))
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def ask(model: OpenAIChat, request: ModelRequest = HELLO, *, idle: float = 10) -> list[Piece]:
+    async with HttpClient(Timeouts(idle=idle)) as http, aclosing(model.stream(request, http)) as pieces:
+        return [piece async for piece in pieces]
+
+
+def sent(*messages: Message, replay_thinking: bool = False) -> list[dict[str, Any]]:
+    body = json.loads(encode_request("m", ModelRequest(messages=messages), replay_thinking=replay_thinking))
+    encoded: list[dict[str, Any]] = body["messages"]
+    return encoded
+
+
+def test_a_request_without_tools_has_no_tools_key() -> None:
+    assert json.loads(encode_request("gpt-x", HELLO)) == {
+        "model": "gpt-x",
+        "messages": [{"role": "user", "content": "Hello"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_tools_are_sent_as_functions() -> None:
+    schema = MappingProxyType({"type": "object", "properties": {"n": {"maximum": 2**80}}})
+    tools = (ToolSpec(name="a", description="Does a.", parameters=schema), ToolSpec(name="b"))
+    assert json.loads(encode_request("m", ModelRequest(messages=(), tools=tools)))["tools"] == [
+        {"type": "function", "function": {"name": "a", "description": "Does a.", "parameters": dict(schema)}},
+        {"type": "function", "function": {"name": "b", "parameters": {"type": "object", "properties": {}}}},
+    ]
+
+
+def test_a_conversation_is_sent_as_chat_completions_wants_it() -> None:
+    call = ToolCall(
+        id="c1", name="get_time", arguments='{"tz": "UTC"}', extra={"extra_content": {"google": 1}, "id": "no"}
+    )
+    assert sent(
+        Message(id="1", role="system", content="Be brief."),
+        Message(id="2", role="developer", content=(TextPart(text="Be "), TextPart(text="kind."))),
+        Message(id="3", role="user", content="What time is it?", name="ada"),
+        Message(id="4", role="assistant", thinking="hm", tool_calls=(call, ToolCall(id="c2", name="x", arguments=""))),
+        Message(id="5", role="tool", tool_call_id="c1", name="get_time", content="12:00"),
+        Message(id="6", role="tool", tool_call_id="c2", name="x", content="failed", status="error"),
+        Message(id="7", role="assistant", content="Noon.", thinking="hm"),
+    ) == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "developer", "content": "Be kind."},
+        {"role": "user", "content": "What time is it?", "name": "ada"},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "extra_content": {"google": 1},
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "get_time", "arguments": '{"tz": "UTC"}'},
+                },
+                {"id": "c2", "type": "function", "function": {"name": "x", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "12:00"},
+        {"role": "tool", "tool_call_id": "c2", "content": "failed"},
+        {"role": "assistant", "content": "Noon."},
+    ]
+
+
+def test_images_are_sent_and_other_media_are_left_out() -> None:
+    parts = (
+        TextPart(text="Look:"),
+        MediaPart(kind="image", source="url", value="https://example.com/a.png"),
+        MediaPart(kind="image", source="data", value="QUJD", mime_type="image/jpeg"),
+        MediaPart(kind="image", source="file", value="file-1"),
+        MediaPart(kind="audio", source="data", value="QUJD", mime_type="audio/wav"),
+    )
+    assert sent(Message(id="1", role="user", content=parts), Message(id="2", role="user", content=parts[3:])) == [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "Look:"},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+                {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QUJD"}},
+            ],
+        },
+        {"role": "user", "content": ""},
+    ]
+
+
+def test_an_assistant_message_without_anything_is_an_empty_text() -> None:
+    assert sent(Message(id="1", role="assistant")) == [{"role": "assistant", "content": ""}]
+
+
+def test_thinking_is_replayed_only_where_it_is_asked_for() -> None:
+    message = Message(id="1", role="assistant", content="Hi", thinking="hm")
+    assert sent(message) == [{"role": "assistant", "content": "Hi"}]
+    assert sent(message, replay_thinking=True) == [{"role": "assistant", "content": "Hi", "reasoning_content": "hm"}]
+
+
+def test_a_name_with_characters_that_providers_refuse_is_not_sent() -> None:
+    assert sent(Message(id="1", role="user", content="Hi", name="Ada L.")) == [{"role": "user", "content": "Hi"}]
+
+
+def test_a_lone_surrogate_in_a_request_is_replaced() -> None:
+    assert sent(Message(id="1", role="user", content="a\ud83db")) == [{"role": "user", "content": "a\ufffdb"}]
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "sk-" not in repr(OpenAIChat("m", api_key="sk-secret", headers={"x-api-key": "sk-other"}))
+
+
+def test_models_with_the_same_settings_are_equal_and_can_be_keys() -> None:
+    assert {OpenAIChat("m", headers={"a": "b"}): 1}[OpenAIChat("m", headers={"a": "b"})] == 1
+
+
+async def test_an_answer_comes_over_a_socket_in_pieces() -> None:
+    script = answer(text("Hi"), text(" there"), finish(), usage(9, 2, cached=4, reasoning=1), done())
+    async with ScriptedUpstream(script) as up:
+        model = OpenAIChat(
+            "gpt-x", api_key="sk-test", base_url=up.base_url + "/", provider="mine", headers={"X-Org": "o"}
+        )
+        counts = Usage(
+            provider="mine",
+            model="gpt-x",
+            input_tokens=9,
+            output_tokens=2,
+            total_tokens=11,
+            cached_input_tokens=4,
+            reasoning_tokens=1,
+        )
+        assert await ask(model) == [TextPiece("Hi"), TextPiece(" there"), UsagePiece(counts)]
+    [request] = up.requests
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer sk-test"
+    assert request.headers["x-org"] == "o"
+    assert request.body["model"] == "gpt-x"
+
+
+async def test_key_and_base_url_come_from_the_environment_when_the_call_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = OpenAIChat("m")
+    async with ScriptedUpstream(says("Hi")) as up:
+        monkeypatch.setenv("OPENAI_BASE_URL", up.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", " sk-env\n")
+        assert await ask(model) == [TextPiece("Hi")]
+        assert up.requests[0].headers["authorization"] == "Bearer sk-env"
+
+
+async def test_a_local_server_needs_no_key() -> None:
+    async with ScriptedUpstream(says("Hi")) as up:
+        await ask(OpenAIChat("m", base_url=up.base_url))
+        assert "authorization" not in up.requests[0].headers
+
+
+@pytest.mark.parametrize("base_url", [None, "", "https://api.openai.com/v1/"])
+async def test_openai_itself_is_not_called_without_a_key(base_url: str | None) -> None:
+    with pytest.raises(ModelError) as failure:
+        await ask(OpenAIChat("m", base_url=base_url))
+    assert (failure.value.code, failure.value.retryable) == ("model_auth", False)
+
+
+@pytest.mark.parametrize("key", ["sk-\nx", "sk-ключ"])
+async def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ModelError) as failure:
+        await ask(OpenAIChat("m", api_key=key))
+    assert failure.value.code == "model_auth"
+    assert key not in str(failure.value)
+
+
+FAULTS: dict[str, tuple[Reply, str]] = {
+    "401": (error(401, "who?"), "model_auth"),
+    "429": (error(429, "slow"), "model_quota"),
+    "500": (error(500, "oops"), "model_unreachable"),
+    "a page": (Reply(headers={"content-type": "text/html"}, steps=(b"<html>",)), "model_bad_answer"),
+    "a garbage frame": (answer(text("Hi"), sse("{not json"), done()), "model_bad_answer"),
+    "an error frame": (answer(text("Hi"), sse({"error": {"code": 503, "message": "x"}})), "model_unreachable"),
+    "an error as JSON": (
+        Reply(headers={"content-type": "application/json"}, steps=(b'{"choices":[],"error":{"code":429}}',)),
+        "model_quota",
+    ),
+    "no end": (answer(text("Hi")), "model_bad_answer"),
+    "a cut": (answer(text("Hi"), Step.DROP), "model_unreachable"),
+    "a stall": (answer(text("Hi"), Step.HANG), "model_timeout"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_ends_the_stream_with_its_code(fault: str) -> None:
+    reply, code = FAULTS[fault]
+    async with ScriptedUpstream(reply) as up:
+        with pytest.raises(ModelError) as failure:
+            await ask(OpenAIChat("m", base_url=up.base_url), idle=0.1 if fault == "a stall" else 10)
+        await up.closed()
+    assert failure.value.code == code
+
+
+@pytest.mark.parametrize("step", [Step.DROP, Step.HANG])
+async def test_an_answer_that_was_whole_before_the_connection_failed_is_an_answer(step: Step) -> None:
+    async with ScriptedUpstream(answer(text("Hi") + finish(), step)) as up:
+        pieces = await ask(OpenAIChat("m", base_url=up.base_url), idle=0.5 if step is Step.HANG else 10)
+    assert pieces == [TextPiece("Hi")]
+
+
+async def test_a_completion_that_is_not_streamed_is_an_answer() -> None:
+    body = json.dumps({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
+    async with ScriptedUpstream(Reply(headers={"content-type": "application/json"}, steps=(body,))) as up:
+        assert await ask(OpenAIChat("m", base_url=up.base_url)) == [TextPiece("Hi")]
+
+
+async def test_cancelling_closes_the_connection_to_the_provider() -> None:
+    first = asyncio.Event()
+
+    async def consume(model: OpenAIChat, http: HttpClient) -> None:
+        async with aclosing(model.stream(HELLO, http)) as pieces:
+            async for _ in pieces:
+                first.set()
+
+    async with ScriptedUpstream(answer(text("Hi"), Step.HANG)) as up, HttpClient() as http:
+        task = asyncio.create_task(consume(OpenAIChat("m", base_url=up.base_url), http))
+        await first.wait()
+        assert up.open_connections == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await up.closed()
