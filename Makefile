@@ -7,8 +7,9 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 MODEL ?=
 PORT ?= 8000
+BENCH ?=
 
-.PHONY: install run test check clean
+.PHONY: install run test check bench clients clean
 
 install: .venv/.installed
 
@@ -35,6 +36,21 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The scripts that measure are not part of this repository: BENCH names their folder.
+bench: install
+ifeq ($(BENCH),)
+	@echo "skipped: set BENCH to the folder of the measuring scripts (make bench BENCH=...)"
+else
+	@test -x .bench-venv/bin/python || $(PYTHON) -m venv .bench-venv
+	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -r $(BENCH)/requirements.txt
+	.bench-venv/bin/python bench/report.py $(abspath $(BENCH))
+endif
+
+# The real clients need Node; this installs AG-UI's own client for the tests.
+clients: install
+	npm ci --prefix tests/clients/node --no-audit --no-fund --silent
+	$(BIN)/python -m pytest tests/clients
 
 clean:
 	rm -rf .venv .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench-results

@@ -35,10 +35,18 @@ class Log:
     def full(self) -> bool:
         return any(self._weight - reader.weight > LAG for reader in self._readers)
 
+    @property
+    def kept(self) -> int:
+        """How many events are kept because somebody has not read them."""
+        return len(self._events)
+
     def emit(self, event: Event) -> None:
         if self.ended:
             return
-        self._events.append(event)
+        if self._readers:
+            self._events.append(event)
+        else:
+            self._first += 1
         self._weight += _weight(event)
         if isinstance(event, AgentEnd | RunFailed):
             self.ended = True
@@ -73,6 +81,9 @@ class Log:
     def leave(self, reader: "Reader") -> None:
         if reader in self._readers:
             self._readers.remove(reader)
+        if not self._readers:
+            self._first += len(self._events)
+            self._events.clear()
         if self._room is not None:
             self._room.set()
 
