@@ -9,7 +9,7 @@ MODEL ?=
 PORT ?= 8000
 BENCH ?=
 
-.PHONY: install run test check bench clients clean
+.PHONY: install run test check bench clients lock clean
 
 install: .venv/.installed
 
@@ -51,6 +51,13 @@ endif
 clients: install
 	npm ci --prefix tests/clients/node --no-audit --no-fund --silent
 	$(BIN)/python -m pytest tests/clients
+
+# After a change of the dependencies in pyproject.toml: needs uv.
+lock:
+	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
+		--group dev pyproject.toml -o requirements.lock
+	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
+		pyproject.toml -c requirements.lock -o requirements-serve.lock
 
 clean:
 	rm -rf .venv .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench-results

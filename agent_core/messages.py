@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import orjson
 from msgspec import Struct, field
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
@@ -52,6 +53,17 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     name: str
     arguments: str = "{}"
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def arguments_of(call: ToolCall) -> dict[str, Any] | None:
+    """The call's arguments as an object, `{}` for null; None where the text is no JSON or no object."""
+    try:
+        value = orjson.loads(call.arguments)
+    except ValueError:
+        return None
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) else None
 
 
 class Message(Struct, frozen=True, kw_only=True):

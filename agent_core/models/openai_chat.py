@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from agent_core.errors import ModelError
-from agent_core.messages import MediaPart, Message, Part, TextPart, well_formed
+from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, arguments_of, well_formed
 from agent_core.models.base import ModelRequest, Piece
 from agent_core.models.failures import secrets_in
 from agent_core.models.http import HttpClient
@@ -120,7 +120,7 @@ def _assistant(message: Message, replay_thinking: bool) -> dict[str, Any]:
                 **call.extra,
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                "function": {"name": call.name, "arguments": _arguments(call)},
             }
             for call in message.tool_calls
         ]
@@ -159,3 +159,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _arguments(call: ToolCall) -> str:
+    # Several servers parse the arguments of a replayed call, and refuse the whole request where they
+    # are no object. The model has been told what it wrote, in the call's result.
+    return call.arguments if arguments_of(call) is not None else "{}"

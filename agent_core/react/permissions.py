@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import orjson
-
-from agent_core.messages import ToolCall
+from agent_core.messages import ToolCall, arguments_of
 from agent_core.react.run import Run
 
 ECHO = 800
@@ -32,7 +30,7 @@ def judge(run: Run, call: ToolCall) -> Verdict:
     if all(call.name != spec.name for spec in run.offered):
         names = ", ".join(sorted(spec.name for spec in run.offered)) or "none"
         return Verdict("wrong", {}, f"There is no tool named {call.name!r}. The tools that can be called are: {names}.")
-    arguments = _object(call.arguments)
+    arguments = arguments_of(call)
     if arguments is None:
         shown = call.arguments[:ECHO]
         return Verdict("wrong", {}, f"The arguments are not a JSON object, so nothing was run. They were: {shown}")
@@ -42,13 +40,3 @@ def judge(run: Run, call: ToolCall) -> Verdict:
     if tool.approval:
         return Verdict("deny", arguments, "This tool needs a person's approval, which nobody can give here.")
     return Verdict("run", arguments)
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        value = orjson.loads(text)
-    except ValueError:
-        return None
-    if value is None:
-        return {}
-    return value if isinstance(value, dict) else None

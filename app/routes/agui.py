@@ -27,6 +27,8 @@ async def run_agent(request: Request) -> Response:
     agent = services.roster.get(name) if name is not None else services.roster.default
     _refuse_what_is_not_there(request)
     asked = parse_run_input(await read_json_body(request, services.settings.body_limit))
+    # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
+    wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, [make() for make in services.converters])
     served = services.runs.start(
         agent,
         asked.input,
@@ -34,7 +36,6 @@ async def run_agent(request: Request) -> Response:
         session_id=asked.thread_id,
         run_id=asked.run_id,
     )
-    wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, [make() for make in services.converters])
     return RunStream(served, wire, ping=services.settings.ping_seconds)
 
 

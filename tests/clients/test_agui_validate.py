@@ -23,7 +23,7 @@ THINKS: list[Piece] = [ThinkingPiece("hm"), TextPiece("Hello "), TextPiece("you"
     [
         [THINKS],
         [[*calls(("add", '{"a":1,"b":2}'), ("add", '{"a":1,"b":2}')), COST], says("3")],
-        [calls(("add", "{"))],
+        [calls(("add", '{"a":1,"b":2}'))],
         [calls(("pick_colour", "{}"))],
         [[TextPiece("half"), ModelError("model_unreachable")]],
     ],

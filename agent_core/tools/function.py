@@ -1,0 +1,317 @@
+"""A typed function becomes a tool: its signature and docstring tell the model how to call it.
+
+The parameters' annotations become the JSON Schema (pydantic makes it, draft 2020-12), the docstring's
+text the tool's description, and its parameter section (Google, NumPy or reST style) the parameters'.
+"""
+
+import asyncio
+import base64
+import contextvars
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaError, to_json, to_jsonable_python
+
+from agent_core.context import ToolContext
+from agent_core.errors import ToolError
+from agent_core.messages import well_formed
+from agent_core.tools.base import NAME_PATTERN, ToolSpec
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SHOWN_ERRORS = 10
+SHOWN_INPUT = 200
+DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
+"""Schema keywords whose values are data, in which a member `title` is somebody's own."""
+
+
+class FunctionTool(Generic[P, R]):
+    """A function that a model may call; made by `tool`. It can still be called like the function.
+
+    `spec`, `approval` and `timeout` are those of the protocol `Tool`; `timeout` is in seconds.
+    """
+
+    # No slots: the object carries the function's __name__, __doc__ and __wrapped__.
+
+    def __init__(self, function: Callable[P, R], *, name: str | None, approval: bool, timeout: float | None) -> None:
+        self._function: Callable[P, R] = function
+        if not (inspect.isfunction(function) or inspect.ismethod(function)):
+            raise TypeError(f"{function!r} cannot be a tool: a function or a bound method is needed")
+        name = function.__name__ if name is None else name
+        if not re.fullmatch(NAME_PATTERN.rstrip("$"), name):
+            raise ValueError(f"tool name {name!r}: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"tool {name}: timeout is {timeout}, but it must be more than 0 seconds, or None")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"tool {name}: a generator cannot be a tool, because a tool gives one result: return it")
+        self._signature = _read_signature(name, function)
+        description, described = _read_docstring(inspect.getdoc(function) or "")
+        self._model, schema = _describe(name, self._signature, described)
+        self.spec = ToolSpec(name=name, description=description, parameters=schema)
+        self.approval = approval
+        self.timeout = timeout
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"FunctionTool({self.spec.name!r})"
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> str:
+        """Validate the arguments (pydantic's lax mode: "3" is an int), call, and render the result.
+
+        A synchronous function runs in `threads` with a copy of the context variables. Raises
+        ToolError where the arguments do not fit; what the function raises is passed on unchanged.
+        """
+        call = self._bind(arguments, context)
+        if inspect.iscoroutinefunction(self._function):
+            value = await call()
+        else:
+            loop = asyncio.get_running_loop()
+            value = await loop.run_in_executor(threads, contextvars.copy_context().run, _call, call)
+            if inspect.isawaitable(value):
+                value = await value
+        return render(value)
+
+    def _bind(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
+        try:
+            validated = self._model.model_validate(dict(arguments))
+        except ValidationError as error:
+            names = [each.name for each in self._signature if not each.is_context]
+            raise ToolError(_explain(error, names)) from None
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for index, parameter in enumerate(self._signature):
+            value = context if parameter.is_context else getattr(validated, _field_name(index))
+            if parameter.positional:
+                positional.append(value)
+            else:
+                named[parameter.name] = value
+        return partial(self._function, *positional, **named)
+
+
+@overload
+def tool(
+    function: Callable[P, R], /, *, name: str | None = None, approval: bool = False, timeout: float | None = 30.0
+) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    *, name: str | None = None, approval: bool = False, timeout: float | None = 30.0
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    approval: bool = False,
+    timeout: float | None = 30.0,
+) -> Any:
+    """Make a tool of a function or a bound method: `@tool`, `@tool(timeout=5)` or `tool(thing.method)`.
+
+    - name: what the model calls it; the function's name by default
+    - approval: a person must agree before it runs
+    - timeout: seconds for one call, None for no limit
+
+    A parameter annotated ToolContext is filled in and hidden from the model. Raises TypeError for a
+    signature that cannot be described, ValueError for a bad name or timeout.
+    """
+    if function is None:
+        return partial(FunctionTool, name=name, approval=approval, timeout=timeout)
+    return FunctionTool(function, name=name, approval=approval, timeout=timeout)
+
+
+def render(value: object) -> str:
+    """A tool's return value as the text that the model reads: never empty, always well formed.
+
+    Text stays as it is, bytes become base64, all else compact JSON; what JSON has no form for is
+    written with `str`, and a number that is not finite as null.
+    """
+    if value is None:
+        return "(the tool returned nothing)"
+    if isinstance(value, str):
+        # str.__str__ gives the text itself where a subclass (an enum) has a form of its own.
+        return well_formed(str.__str__(value)) or "(the tool returned an empty text)"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode() or "(the tool returned an empty text)"
+    try:
+        return to_json(value, fallback=str, inf_nan_mode="null", bytes_mode="base64").decode()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        # A lone surrogate: pydantic cannot write it as UTF-8, so it is replaced after the encoding.
+        plain = to_jsonable_python(value, fallback=str, inf_nan_mode="null", bytes_mode="base64")
+        return well_formed(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except StopIteration as error:
+        # A future cannot carry a StopIteration: the call would never end.
+        raise RuntimeError("the tool raised StopIteration") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parameter:
+    name: str
+    annotation: Any
+    default: Any
+    positional: bool
+    is_context: bool
+
+
+def _field_name(index: int) -> str:
+    # Parameters may be called `schema`, `copy` or `_x`, which pydantic refuses as names of fields.
+    return f"p{index}"
+
+
+def _read_signature(tool_name: str, function: Callable[..., Any]) -> tuple[_Parameter, ...]:
+    hints = _read_hints(tool_name, function)
+    found = []
+    for index, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"tool {tool_name}: {parameter} cannot be described to a model: name each parameter")
+        if index == 0 and name in ("self", "cls") and name not in hints:
+            raise TypeError(f"tool {tool_name}: it has the parameter {name!r}: use tool(thing.method) on an object")
+        annotation = hints.get(name, Any)
+        found.append(
+            _Parameter(
+                name=name,
+                annotation=annotation,
+                default=parameter.default,
+                positional=parameter.kind is parameter.POSITIONAL_ONLY,
+                is_context=_is_context(annotation),
+            )
+        )
+    return tuple(found)
+
+
+def _read_hints(tool_name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters' annotations, resolved. The result's is left alone: nothing depends on it."""
+    inner = inspect.unwrap(function)
+    wanted = {name: each for name, each in inspect.get_annotations(inner).items() if name != "return"}
+    known = {"ToolContext": ToolContext, **getattr(inner, "__globals__", {})}
+    try:
+        return get_type_hints(SimpleNamespace(__annotations__=wanted), known, known, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"tool {tool_name}: an annotation cannot be resolved: {error}") from error
+
+
+def _is_context(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _is_context(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return any(_is_context(each) for each in get_args(annotation))
+    return annotation is ToolContext
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description, and what the parameters' section says of each."""
+    if not text:
+        return "", {}
+    from docstring_parser import parse  # Imported late: most of a program's start-up is imports.
+    from docstring_parser.common import DocstringParam, ParseError
+
+    try:
+        parsed = parse(text)
+    except ParseError:
+        return text, {}
+    described = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
+    if not described:
+        return text, {}
+    lines = [parsed.description or ""]
+    for section in parsed.meta:
+        # NumPy's style may give the type of a result alone.
+        said = section.description or getattr(section, "type_name", None)
+        if said and not isinstance(section, DocstringParam):
+            title = " ".join(section.args)
+            lines.append(f"{title[:1].upper()}{title[1:]}: {said}")
+    return "\n\n".join(line for line in lines if line), described
+
+
+class _Schema(GenerateJsonSchema):
+    # A default that JSON has no form for is left out of the schema, which is no news to anybody.
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 (pydantic's declaration)
+
+
+def _describe(
+    tool_name: str, signature: tuple[_Parameter, ...], described: Mapping[str, str]
+) -> tuple[type[BaseModel], dict[str, Any]]:
+    fields: dict[str, Any] = {}
+    for index, parameter in enumerate(signature):
+        if not parameter.is_context:
+            fields[_field_name(index)] = _field(parameter, described.get(parameter.name, ""))
+    try:
+        model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+        schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
+    except (PydanticUserError, SchemaError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise TypeError(f"tool {tool_name}: its parameters cannot be described as JSON Schema: {reason}") from error
+    schema.setdefault("properties", {})
+    tidy: dict[str, Any] = _without_titles(schema)
+    return model, tidy
+
+
+def _field(parameter: _Parameter, description: str) -> tuple[Any, Any]:
+    annotation = parameter.annotation
+    options: dict[str, Any] = {"alias": parameter.name}
+    if isinstance(parameter.default, FieldInfo):
+        annotation = Annotated[annotation, parameter.default]
+    own = [each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, FieldInfo)]
+    if description and not any(each.description for each in own):
+        options["description"] = description
+    if parameter.default is not inspect.Parameter.empty and not isinstance(parameter.default, FieldInfo):
+        options["default"] = parameter.default
+    return annotation, Field(**options)
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_titles(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: value if key in DATA_KEYWORDS else _without_titles(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+
+
+def _explain(error: ValidationError, names: list[str]) -> str:
+    errors = error.errors(include_url=False)
+    lines = [f"- {_path(each['loc'])}: {_complaint(each, names)}" for each in errors[:SHOWN_ERRORS]]
+    if len(errors) > SHOWN_ERRORS:
+        lines.append(f"- and {len(errors) - SHOWN_ERRORS} more")
+    return well_formed("\n".join(["The arguments do not fit the tool's parameters:", *lines]))
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in location)
+    return text.removeprefix(".") or "(arguments)"
+
+
+def _complaint(error: ErrorDetails, names: list[str]) -> str:
+    if error["type"] == "missing":
+        return "is required"
+    if error["type"] == "extra_forbidden":
+        known = f"; known are: {', '.join(names)}" if names else ", which takes none"
+        return "is not a parameter" + (known if len(error["loc"]) == 1 else " here")
+    shown = render(error["input"])
+    if len(shown) > SHOWN_INPUT:
+        shown = shown[:SHOWN_INPUT] + "…"
+    return f"{error['msg']} (it was: {shown})"

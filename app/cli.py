@@ -1,0 +1,66 @@
+"""The command line: `ostinato serve [TARGET]`."""
+
+import socket
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+# What serves is imported in `serve` only, so that `--version` and `--help` answer at once.
+
+
+class OneSentence(click.ClickException):
+    """What is wrong, as one sentence without a traceback; exit code 1."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("ostinato"), prog_name="ostinato")
+def cli() -> None:
+    """Ostinato: an agent server. It streams a ReAct loop, step by step, as AG-UI."""
+
+
+@cli.command()
+@click.argument("target", required=False)
+@click.option("--host", help="Where to listen (OSTINATO_HOST; default 127.0.0.1).")
+@click.option("--port", type=int, help="The port, 0 for a free one (OSTINATO_PORT; default 8000).")
+@click.option("--model", help="provider:model for all agents instead of their own (OSTINATO_MODEL).")
+@click.option("--store", help="Where sessions live (OSTINATO_STORE; only 'memory' exists so far).")
+def serve(target: str | None, **options: Any) -> None:
+    """Serve the agents of TARGET, my_agents.py or package.module:agents; the demo's without one."""
+    from app.agents import AgentsError
+    from app.auth import BindRefused, KeysError
+    from app.server import ListenError
+    from app.settings import SettingsError
+
+    try:
+        _serve(target, options)
+    except (SettingsError, KeysError, BindRefused, AgentsError, ListenError) as exc:
+        raise OneSentence(str(exc)) from None
+
+
+def _serve(target: str | None, options: Mapping[str, Any]) -> None:
+    from app.agents import load
+    from app.main import create_app
+    from app.server import bind, serve
+    from app.settings import load_env_file, read_settings
+
+    load_env_file(Path.cwd() / ".env")
+    settings = read_settings(options)
+    loaded = load(target)
+    app = create_app(settings, agents=loaded.agents, converters=loaded.converters)
+    sockets = bind(settings.host, settings.port)
+    keyed = bool(settings.api_keys.get_secret_value() or settings.api_key.get_secret_value())
+    _announce(settings.host, sockets, [agent.name for agent in loaded.agents], keyed)
+    serve(app, settings, sockets)
+
+
+def _announce(host: str, sockets: Sequence[socket.socket], agents: Sequence[str], keyed: bool) -> None:
+    from app.page import curl_line
+
+    base = f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}"
+    who = "with a key" if keyed else "without keys, this machine only"
+    click.echo(f"Ostinato {version('ostinato')} listens on {base} ({who}).")
+    click.echo(f"Agents: {', '.join([f'{agents[0]} (default)', *agents[1:]])}")
+    click.echo(f"Try: {curl_line(base, keyed=keyed)}")

@@ -1,0 +1,89 @@
+"""The application: everything is wired here, once."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+
+from agent_core.agent import Agent
+from agent_core.engine import Engine
+from agent_core.gate import Gate
+from agent_core.models.base import Timeouts
+from app.agents import ConverterFactory, Roster, load
+from app.auth import Door, Guard, Keys, check_bind
+from app.errors import Answers, install_handlers
+from app.routes import agui, system
+from app.runs.registry import Runs
+from app.services import Services
+from app.settings import Settings, read_settings
+
+REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Last-Event-ID", "X-Session-Id", "X-On-Disconnect")
+ANSWER_HEADERS = ("Retry-After", "X-Request-Id", "X-Should-Retry")
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    agents: Sequence[Agent] | None = None,
+    converters: Sequence[ConverterFactory] = (),
+) -> FastAPI:
+    """The server as an ASGI application; its engine lives as long as the lifespan.
+
+    - settings: read from the environment where None
+    - agents: those that are served, the first being the default; the demo agents where None
+    - converters: the user's own, classes or functions that make one converter for each stream
+
+    Raises SettingsError, KeysError, BindRefused or AgentsError, each with one clear sentence.
+    """
+    settings = settings or read_settings()
+    keys = Keys.parse(settings.api_keys.get_secret_value(), settings.api_key.get_secret_value())
+    check_bind(settings.host, keys)
+    roster = Roster(load(None).agents if agents is None else tuple(agents))
+    if settings.model is not None:
+        roster = roster.with_model(settings.model)
+    roster.check_models()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with Engine(gate=_gate(settings), timeouts=Timeouts(idle=settings.model_idle_seconds)) as engine:
+            app.state.services = Services(
+                settings=settings,
+                roster=roster,
+                keys=keys,
+                engine=engine,
+                runs=Runs(engine, settings),
+                converters=tuple(converters),
+            )
+            yield
+
+    # No OpenAPI: describing the routes costs start-up time, and bodies are not FastAPI's to check.
+    app = FastAPI(title="Ostinato", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    install_handlers(app)
+    app.include_router(system.router)
+    app.include_router(agui.router)
+    _guard(app, settings, keys)
+    return app
+
+
+def _gate(settings: Settings) -> Gate:
+    return Gate(when_busy=settings.when_busy, max_waiting=settings.queue_size, wait_seconds=settings.queue_seconds)
+
+
+def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
+    """Put the layers around the routes, from the inside out.
+
+    Answers that refuse a key carry CORS headers, so that a page can read them; a Host or an Origin
+    that is not allowed gets no further than the Door.
+    """
+    app.add_middleware(Guard, keys=keys)
+    app.add_middleware(Answers)
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=("GET", "POST"),
+            allow_headers=REQUEST_HEADERS,
+            expose_headers=ANSWER_HEADERS,
+        )
+    app.add_middleware(Door, keyless=not keys, hosts=settings.allowed_hosts, origins=settings.allowed_origins)

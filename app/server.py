@@ -1,0 +1,170 @@
+"""uvicorn, with a shutdown that lets runs end and saves before it closes.
+
+At SIGTERM or Ctrl-C: `/readyz` and new runs answer 503 while the socket still accepts, running runs
+get `drain_seconds`, the rest are cancelled and end with RUN_ERROR `draining`; only then are
+connections closed and the lifespan ended. A second Ctrl-C breaks all of this off.
+"""
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+import uvicorn
+from fastapi import FastAPI
+from sse_starlette.sse import AppStatus
+
+from app.settings import Settings
+
+BACKLOG = 2048
+
+UNREAD_SECONDS = 30
+"""How long a peer may leave what we sent unacknowledged before the kernel drops the connection."""
+
+CLOSING_SECONDS = 2
+"""How long connections get after the drain: everything is saved by then, and a client that never
+reads would keep the server open for ever."""
+
+
+_log = logging.getLogger("ostinato")
+
+
+class ListenError(OSError):
+    """The address cannot be listened on; the text is one sentence."""
+
+
+class Server(uvicorn.Server):
+    """Serves the app of `create_app`; `settings` are the app's."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+        # Otherwise sse-starlette ends all streams at SIGTERM, before the runs behind them have ended.
+        AppStatus.enable_automatic_graceful_drain = False
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                loop="auto" if sys.platform == "win32" else "uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=BACKLOG,
+                timeout_graceful_shutdown=CLOSING_SECONDS,
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Drain the runs, then do what uvicorn does."""
+        await self._drain()
+        if self.force_exit:
+            self._abort_connections()
+        await super().shutdown(sockets)
+
+    async def _drain(self) -> None:
+        _log.info("draining for up to %g s", self.settings.drain_seconds)
+        drain = asyncio.ensure_future(self.app.state.services.runs.drain(self.settings.drain_seconds))
+        while not drain.done() and not self.force_exit:
+            # In steps, because the signal handler of a second Ctrl-C only sets a flag.
+            await asyncio.wait({drain}, timeout=0.1)
+        if not drain.done():
+            drain.cancel()
+        await asyncio.wait({drain})
+        if not drain.cancelled() and drain.exception() is not None:
+            _log.error("the drain failed", exc_info=drain.exception())
+
+    def _abort_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets on every address of the host; port 0 takes one free port for all of them.
+
+    Raises ListenError.
+    """
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise ListenError(f"The host {host!r} cannot be resolved: check --host or OSTINATO_HOST.") from None
+    sockets: list[socket.socket] = []
+    failure: OSError | None = None
+    for family, _, _, _, address in dict.fromkeys(found):
+        taken = sockets[0].getsockname()[1] if sockets else port
+        try:
+            sockets.append(_listen(family, (address[0], taken, *address[2:])))
+        except OSError as exc:
+            failure = exc
+            if exc.errno == errno.EADDRINUSE:
+                break
+    # `localhost` may have an IPv6 address on a machine without IPv6: one that works is enough.
+    if sockets and (failure is None or failure.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)):
+        return sockets
+    for each in sockets:
+        each.close()
+    raise ListenError(_listen_failure(host, port, failure)) from None
+
+
+def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Connections inherit it: without it a peer that stopped reading keeps its socket for ever.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _listen_failure(host: str, port: int, failure: OSError | None) -> str:
+    number = failure.errno if failure is not None else None
+    if number == errno.EADDRINUSE:
+        return f"Port {port} on {host} is in use: choose another with --port or OSTINATO_PORT."
+    if number == errno.EACCES:
+        return f"Port {port} on {host} needs more rights than this user has: choose one above 1023."
+    return f"{host} is no address of this machine: check --host or OSTINATO_HOST."
+
+
+def configure_logging(level: str) -> None:
+    """Log to standard error from `level` on. Bodies, prompts and keys stay out of it at every level."""
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # At DEBUG these log each chunk that is sent, and the headers of each request to a provider.
+    for name in ("sse_starlette", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLogger().level))
+    if level != "debug":
+        for name in ("httpx", "uvicorn"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def serve(app: FastAPI, settings: Settings, sockets: Sequence[socket.socket] | None = None) -> None:
+    """Run the server until a signal ends it; `sockets` are from `bind`, made here where None.
+
+    The process then ends by that signal, as supervisors and shells expect, and without waiting for
+    the threads of synchronous tools. Raises ListenError.
+    """
+    configure_logging(settings.log_level)
+    listeners = list(sockets) if sockets is not None else bind(settings.host, settings.port)
+    try:
+        Server(app, settings).run(sockets=listeners)
+    except KeyboardInterrupt:
+        # uvicorn raises the signals it caught again when it has shut down; SIGTERM has ended us by now.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)

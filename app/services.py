@@ -1,0 +1,30 @@
+"""What the routes work with, made once when the server starts."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from agent_core.engine import Engine
+from app.agents import ConverterFactory, Roster
+from app.auth import Keys
+from app.runs.registry import Runs
+from app.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """`converters` are the user's own factories: each is called once for every stream."""
+
+    settings: Settings
+    roster: Roster
+    keys: Keys
+    engine: Engine
+    runs: Runs
+    converters: tuple[ConverterFactory, ...] = ()
+
+
+def services_of(request: Request) -> Services:
+    """The services of the app that a request came to."""
+    services = request.app.state.services
+    assert isinstance(services, Services)
+    return services

@@ -1,0 +1,157 @@
+"""What an operator can set, and where from: the command line, over OSTINATO_ variables.
+
+`.env` in the current folder is below both; the command line loads it into the environment, so that
+OPENAI_API_KEY and OPENAI_BASE_URL work there too. Code that makes its own Settings reads the
+environment only. An empty variable counts as not set.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "OSTINATO_"
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Listed = Annotated[tuple[str, ...], NoDecode]
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used; the text is one sentence that names it and shows no secret."""
+
+
+class Settings(BaseSettings):
+    """The settings of one server; times in seconds, sizes in bytes. Frozen.
+
+    - host, port: where it listens; port 0 takes a free one. Beyond loopback a key is required
+    - store: where sessions live; only `memory` exists so far
+    - model: `provider:model` that all agents use instead of their own; None leaves them alone
+    - api_keys: `alice:KEY,bob:KEY`, each name a user; api_key: one key for the user `default`
+    - allowed_hosts: names that the Host header may have, beside loopback names where there is no key
+    - allowed_origins: web pages of other origins that may call, such as `http://localhost:3000`
+    - model_idle_seconds: how long a model may be silent; run_seconds: how long a run may take
+    - when_busy: what happens to a run whose session is busy: `queue` or `reject`
+    - queue_size, queue_seconds: how many runs wait for one session, and how long each
+    - drain_seconds: how long running runs get at shutdown before they are cancelled
+    - ping_seconds: how often a silent stream carries a comment
+    - body_limit: the largest request body
+    - log_level: debug, info, warning or error
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", env_ignore_empty=True, hide_input_in_errors=True
+    )
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    store: Literal["memory"] = "memory"
+    model: str | None = None
+    api_keys: SecretStr = SecretStr("")
+    api_key: SecretStr = SecretStr("")
+    allowed_hosts: Listed = ()
+    allowed_origins: Listed = ()
+    model_idle_seconds: Seconds = 60.0
+    run_seconds: Seconds = 900.0
+    when_busy: Literal["queue", "reject"] = "queue"
+    queue_size: Annotated[int, Field(ge=0)] = 8
+    queue_seconds: Seconds = 30.0
+    drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    ping_seconds: Seconds = 15.0
+    body_limit: Annotated[int, Field(ge=1)] = 2_000_000
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("allowed_hosts", "allowed_origins", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = value.split(",")
+        return tuple(each.strip().lower().rstrip("/") for each in value if each.strip())
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not re.fullmatch(r"[a-z0-9._-]+|\[?[0-9a-f:.]+\]?", each):
+                raise ValueError(f"{each!r} is not a host name (no scheme, no port, no '*')")
+        return tuple(each.strip("[]") for each in value)
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _check_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if not is_origin(each):
+                raise ValueError(f"{each!r} is not an origin such as http://localhost:3000 ('*' is never allowed)")
+        return value
+
+    @field_validator("log_level", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[a-z0-9_-]+:\S+", value):
+            raise ValueError(f"{value!r} is not of the form provider:model, such as openai:gpt-5")
+        return value
+
+    @field_validator("store", mode="before")
+    @classmethod
+    def _check_store(cls, value: Any) -> Any:
+        if value != "memory":
+            raise ValueError(f"{value!r} is no store: only 'memory' exists so far")
+        return value
+
+
+def is_origin(text: str) -> bool:
+    """Whether the text is `http(s)://host` or `http(s)://host:port`, and nothing more."""
+    try:
+        parts = urlsplit(text)
+        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return plain and text == f"{parts.scheme}://{parts.netloc}" and not set("@*") & set(text)
+
+
+def read_settings(options: Mapping[str, Any] | None = None) -> Settings:
+    """The settings from the environment; `options` are what the command line gave, and win.
+
+    An option that is None was not given. Raises SettingsError.
+    """
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as exc:
+        raise SettingsError(_sentence(exc, given)) from None
+
+
+def load_env_file(path: Path) -> None:
+    """Add the file's variables to the environment; those that are set already stay as they are.
+
+    A file that does not exist adds none. Raises SettingsError where it cannot be read.
+    """
+    # Imported here, because only the command line reads the file and start-up time counts.
+    from dotenv import dotenv_values
+
+    if not path.is_file():
+        return
+    try:
+        values = dotenv_values(path, encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise SettingsError(f"{path.name}: the file cannot be read as UTF-8 text.") from None
+    for name, value in values.items():
+        if value is not None:
+            os.environ.setdefault(name, value)
+
+
+def _sentence(exc: ValidationError, given: Mapping[str, Any]) -> str:
+    error = exc.errors(include_url=False, include_context=False)[0]
+    field = str(error["loc"][0]) if error["loc"] else ""
+    name = f"--{field.replace('_', '-')}" if field in given else f"{PREFIX}{field.upper()}"
+    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return f"{name}: {'the value ' if error['msg'].startswith('Input ') else ''}{reason}."

@@ -1,0 +1,170 @@
+"""Dependencies go downward only: app, converters, agent_core; and inside agent_core, in a written order."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+ALLOWED = {
+    "agent_core": {"agent_core"},
+    "converters": {"converters", "agent_core"},
+    "app": {"app", "converters", "agent_core"},
+    "ostinato": {"ostinato", "app", "agent_core"},
+}
+"""What each floor may import of the others."""
+
+OURS = frozenset(ALLOWED)
+
+TRANSPORT = {"fastapi", "starlette", "uvicorn", "sse_starlette", "ag_ui", "pydantic_settings", "click"}
+"""What belongs to the upper floors and is never seen by agent_core."""
+
+ORDER = (
+    "agent_core.messages",
+    "agent_core.usage",
+    "agent_core.errors",
+    "agent_core.events",
+    "agent_core.context",
+    "agent_core.tools.base",
+    "agent_core.tools.function",
+    "agent_core.run_input",
+    "agent_core.models.failures",
+    "agent_core.models.fake_words",
+    "agent_core.models.fake_fit",
+    "agent_core.models.fake_arguments",
+    "agent_core.models.fake_task",
+    "agent_core.models.fake_answer",
+    "agent_core.models.sse_lines",
+    "agent_core.models.http",
+    "agent_core.models.base",
+    "agent_core.models.fake",
+    "agent_core.models.resilient",
+    "agent_core.models.think_filter",
+    "agent_core.models.tool_deltas",
+    "agent_core.models.openai_chunks",
+    "agent_core.models.openai_chat",
+    "agent_core.models.providers",
+    "agent_core.agent",
+    "agent_core.sessions.entries",
+    "agent_core.sessions.store",
+    "agent_core.sessions.in_memory",
+    "agent_core.gate",
+    "agent_core.react.interrupts",
+    "agent_core.react.pairing",
+    "agent_core.react.intake",
+    "agent_core.react.reply",
+    "agent_core.react.run",
+    "agent_core.react.permissions",
+    "agent_core.react.acting",
+    "agent_core.react.turn",
+    "agent_core.react.loop",
+    "agent_core.runner",
+    "agent_core.stream",
+    "agent_core.engine",
+)
+"""Inside agent_core a module imports only modules that stand before it here."""
+
+
+def modules(floor: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted((ROOT / floor).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The modules that the code imports, wherever in it; `from a import b` counts as `a.b` too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports are not used"
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def upward(floor: str, source: str) -> list[str]:
+    """The imports of another floor that this floor may not know."""
+    found = {name for name in imports(ast.parse(source)) if name.partition(".")[0] in OURS - ALLOWED[floor]}
+    return sorted(found)
+
+
+@pytest.mark.parametrize("floor", sorted(ALLOWED))
+def test_a_floor_imports_only_floors_below_it(floor: str) -> None:
+    wrong = {name: found for name, path in modules(floor) if (found := upward(floor, path.read_text(encoding="utf-8")))}
+    assert wrong == {}
+
+
+def test_an_import_upward_would_be_noticed() -> None:
+    assert upward("agent_core", "def f():\n    from converters.agui import order\n") != []
+    assert upward("converters", "import app.main") == ["app.main"]
+    assert upward("app", "from agent_core.engine import Engine\nimport converters.chain") == []
+
+
+def test_agent_core_knows_nothing_of_servers_and_wires() -> None:
+    wrong = {
+        (name, found)
+        for name, path in modules("agent_core")
+        for found in imports(parsed(path))
+        if found.partition(".")[0] in TRANSPORT
+    }
+    assert wrong == set()
+
+
+def test_converters_neither_wait_nor_touch_the_network() -> None:
+    io = {"asyncio", "anyio", "socket", "httpx", "aiohttp", "threading", "fastapi", "starlette", "uvicorn"}
+    for name, path in modules("converters"):
+        tree = parsed(path)
+        assert not {found.partition(".")[0] for found in imports(tree)} & io, name
+        waiting = [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef | ast.Await)]
+        assert waiting == [], name
+
+
+def test_the_written_order_names_every_module_of_agent_core_once() -> None:
+    real = {name for name, path in modules("agent_core") if path.name != "__init__.py"}
+    assert sorted(ORDER) == sorted(real)
+
+
+def test_inside_agent_core_imports_go_backward_in_the_written_order() -> None:
+    place = {name: number for number, name in enumerate(ORDER)}
+    wrong = [
+        f"{name} imports {found}"
+        for name, path in modules("agent_core")
+        if name in place
+        for found in sorted(set(imports(parsed(path))))
+        if found == "agent_core" or (found in place and place[found] >= place[name])
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("floor", sorted(ALLOWED))
+def test_no_import_hides_under_type_checking(floor: str) -> None:
+    hidden = [
+        name
+        for name, path in modules(floor)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    assert hidden == []
+
+
+@pytest.mark.parametrize("floor", sorted(ALLOWED))
+def test_a_package_file_holds_names_and_no_logic(floor: str) -> None:
+    allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
+    for name, path in modules(floor):
+        # The door fetches its names lazily, which takes one function; its docstring says why.
+        if path.name == "__init__.py" and name != "ostinato":
+            assert all(isinstance(node, allowed) for node in parsed(path).body), name
+
+
+def test_no_file_is_longer_than_four_hundred_lines() -> None:
+    lengths = {
+        name: len(path.read_text(encoding="utf-8").splitlines()) for floor in ALLOWED for name, path in modules(floor)
+    }
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
