@@ -4,13 +4,15 @@ Everything that is ready goes out in one write. The separator is LF alone: AG-UI
 stream at two line feeds and fails at CRLF.
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from time import monotonic
 from typing import Protocol
 
 from sse_starlette.event import ServerSentEvent
-from sse_starlette.sse import EventSourceResponse, SendTimeoutError
-from starlette.types import Receive, Scope, Send
+from sse_starlette.sse import EventSourceResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.events import Event
 from app.runs.run import ServedRun
@@ -38,35 +40,74 @@ class Wire(Protocol):
 
 
 class RunStream(EventSourceResponse):
-    """The response that streams a run. When it ends, however it ends, the run's reader is gone."""
+    """The response that streams a run. When it ends, however it ends, the run's reader is gone.
 
-    def __init__(self, served: ServedRun, wire: Wire, *, ping: float) -> None:
-        super().__init__(
-            _frames(served, wire),
-            headers=HEADERS,
-            ping=ping,
-            ping_message_factory=_ping,
-            sep="\n",
-            send_timeout=STALLED,
-        )
+    `stalled`: seconds after which a client that takes nothing counts as gone.
+    """
+
+    def __init__(self, served: ServedRun, wire: Wire, *, ping: float, stalled: float = STALLED) -> None:
+        super().__init__(_frames(served, wire), headers=HEADERS, ping=ping, ping_message_factory=_ping, sep="\n")
         self._served = served
+        self._stalled = stalled
+        self._sending_since: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        watch = StallWatch(task, self._stalled, lambda: self._sending_since)
         try:
             await super().__call__(scope, receive, send)
-        except SendTimeoutError:
+        except asyncio.CancelledError:
+            if not watch.fired or task.uncancel() > 0:
+                raise
             logger.info("run %s: the client does not read any more", self._served.run_id)
         finally:
+            watch.close()
             # Here and not in the generator: one that was never started has no finally.
             self._served.leave()
+
+    async def _send_with_timeout(self, send: Send, message: Message) -> None:
+        # The parent arms a cancel scope for each write, which costs a fifth of a run; the watch looks
+        # at one timestamp now and then.
+        self._sending_since = monotonic()
+        await send(message)
+        self._sending_since = None
+
+
+class StallWatch:
+    """Cancels a task whose current write has lasted for `limit` seconds. One timer, however many writes."""
+
+    def __init__(self, task: "asyncio.Task[object]", limit: float, since: Callable[[], float | None]) -> None:
+        self.fired = False
+        self._task = task
+        self._limit = limit
+        self._since = since
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(limit, self._look)
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        since = self._since()
+        left = self._limit - (monotonic() - since if since is not None else 0)
+        if left <= 0:
+            self.fired = True
+            self._task.cancel()
+        else:
+            self._timer = self._loop.call_later(left, self._look)
 
 
 async def _frames(served: ServedRun, wire: Wire) -> AsyncGenerator[bytes, None]:
     while not wire.finished:
         events = await served.reader.batch()
         data = wire.feed(events) if events else wire.end()
-        for start in range(0, len(data), WRITE):
-            yield data[start : start + WRITE]
+        if len(data) <= WRITE:
+            if data:
+                yield data
+        else:
+            for start in range(0, len(data), WRITE):
+                yield data[start : start + WRITE]
         if not events:
             return
 

@@ -87,8 +87,9 @@ def page(rows: dict[str, tuple[float, float, float]], first: float, many: dict[s
     return f"""\
 # Performance
 
-Written by `make bench` on {date.today().isoformat()} ({platform.machine()}, Python {platform.python_version()}, one worker
-pinned to one core, client and upstream on another; median of {rounds} rounds). Do not edit by hand.
+Written by `make bench` on {date.today().isoformat()} ({platform.machine()}, Python
+{platform.python_version()}, one worker pinned to one core, client and upstream on another; median of {rounds} rounds).
+Do not edit by hand.
 
 ## CPU per run, against a server without an engine
 

@@ -6,6 +6,7 @@ httpx with aiohttp's transport: a chunk costs a third of what httpx's own transp
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -40,59 +41,67 @@ class Timeouts:
 
 
 class IdleWatch:
-    """Ends a wait when nothing has come for `idle` seconds; one timer for many waits.
+    """Ends what is waited for inside `with watch:` when nothing has come for `idle` seconds.
 
-    The timer is not moved with each chunk: when it fires it looks at the time of the last one. It
-    stands still while the consumer is at work, who may be slower than the provider.
+    One timer for a whole answer: it is not moved with each chunk, but looks at the time of the last one
+    when it fires. `rest` stops the clock while the consumer is at work, who may be slower than the
+    provider, and `start` starts it again. To be entered and left in one and the same task.
     """
 
-    __slots__ = ("_expired", "_handle", "_idle", "_last", "_loop", "_task")
+    __slots__ = ("_cancelling", "_expired", "_handle", "_idle", "_loop", "_since", "_task")
 
     def __init__(self, idle: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._idle = idle
-        self._last = self._loop.time()
+        self._since: float | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
         self._expired = False
 
-    def touch(self) -> None:
-        """Something came."""
-        self._last = self._loop.time()
-
-    async def wait(self, awaitable: Awaitable[T]) -> T:
-        """The awaitable's result; ModelError model_timeout if the time was up before it came."""
-        task = asyncio.current_task()
-        assert task is not None
-        cancelling = task.cancelling()
-        self._task = task
+    def start(self) -> None:
+        """Begin to wait: whatever came before counts no more."""
+        self._since = monotonic()
         if self._handle is None:
-            self._handle = self._loop.call_at(self._last + self._idle, self._check)
-        try:
-            return await awaitable
-        except asyncio.CancelledError:
-            # A cancel from outside that came as well goes on: it is counted by the task.
-            if self._expired and task.uncancel() <= cancelling:
-                detail = f"no data for {self._idle:g} s"
-                raise ModelError("model_timeout", detail=detail, retryable=True) from None
-            raise
-        finally:
-            self._task = None
+            self._handle = self._loop.call_later(self._idle, self._look)
+
+    def rest(self) -> None:
+        self._since = None
 
     def close(self) -> None:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
-    def _check(self) -> None:
-        self._handle = None
-        if self._task is None:
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        assert self._task is not None
+        self._cancelling = self._task.cancelling()
+        self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.rest()
+        if not self._expired or self._task is None or kind is not asyncio.CancelledError:
             return
-        if self._loop.time() >= self._last + self._idle:
+        # A cancel from outside that came as well goes on: the task counts them.
+        if self._task.uncancel() <= self._cancelling:
+            raise ModelError("model_timeout", detail=f"no data for {self._idle:g} s", retryable=True) from None
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """The awaitable's result; ModelError model_timeout if the time was up before it came."""
+        with self:
+            return await awaitable
+
+    def _look(self) -> None:
+        self._handle = None
+        if self._since is None or self._task is None:
+            return
+        left = self._since + self._idle - monotonic()
+        if left <= 0:
             self._expired = True
             self._task.cancel()
         else:
-            self._handle = self._loop.call_at(self._last + self._idle, self._check)
+            self._handle = self._loop.call_later(left, self._look)
 
 
 class HttpClient:
@@ -140,13 +149,15 @@ class HttpClient:
                 yield [await _whole(reads, watch)]
                 return
             lines = SseLines()
-            while chunk := await watch.wait(anext(reads, b"")):
-                if payloads := lines.feed(chunk):
-                    yield payloads
-                    watch.touch()
-                    if payloads[-1] == DONE:
-                        await _linger(reads)
-                        return
+            with watch:
+                async for chunk in reads:
+                    if payloads := lines.feed(chunk):
+                        watch.rest()
+                        yield payloads
+                        if payloads[-1] == DONE:
+                            await _linger(reads)
+                            return
+                        watch.start()
             if payloads := lines.close():
                 yield payloads
         except ModelError:
@@ -250,7 +261,6 @@ async def _start(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
 async def _whole(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
     body = bytearray()
     while chunk := await watch.wait(anext(reads, b"")):
-        watch.touch()
         body += chunk
         if len(body) > MAX_ANSWER:
             raise too_long("the answer", MAX_ANSWER)

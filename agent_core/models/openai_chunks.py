@@ -49,7 +49,7 @@ class ChunkDecoder:
         """The pieces of one payload. Raises ModelError for an error frame and for what is no JSON."""
         if self._done:
             return []
-        if payload.strip() == b"[DONE]":
+        if payload.startswith(b"[") and payload.strip() == b"[DONE]":
             self._done = self.complete = True
             return []
         chunk = self._parse(payload)

@@ -46,6 +46,11 @@ class SseLines:
             chunk = chunk.removeprefix(BOM)
         if self._after_cr or b"\r" in chunk:
             chunk = self._only_lf(chunk)
+        if not self._partial and not self._data and chunk.startswith(b"data: ") and chunk.endswith(b"\n\n"):
+            # Nearly every read of nearly every provider: whole events of one line, and nothing else.
+            payloads = chunk[6:-2].split(b"\n\ndata: ")
+            if chunk.count(b"\n") == 2 * len(payloads) and len(chunk) < MAX_LINE and b"" not in payloads:
+                return payloads
         lines = chunk.split(b"\n")
         tail = lines.pop()
         if lines and self._partial:

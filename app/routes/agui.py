@@ -1,7 +1,5 @@
 """`POST /agui` and `POST /agui/{agent}`: a run, streamed as AG-UI."""
 
-from converters.agui.decode import parse_run_input
-from converters.agui.stream import AguiStream
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -10,6 +8,8 @@ from app.auth import user_of
 from app.errors import read_json_body
 from app.services import services_of
 from app.sse import RunStream
+from converters.agui.decode import parse_run_input
+from converters.agui.stream import AguiStream
 
 router = APIRouter()
 

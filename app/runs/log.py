@@ -28,12 +28,13 @@ class Log:
         self._events: list[Event] = []
         self._first = 0  # the number of the first event that is kept
         self._weight = 0  # of all events so far
+        self._slowest = 0  # of those that the slowest reader has read
         self._readers: list[Reader] = []
         self._room: asyncio.Event | None = None
 
     @property
     def full(self) -> bool:
-        return any(self._weight - reader.weight > LAG for reader in self._readers)
+        return self._weight - self._slowest > LAG
 
     @property
     def kept(self) -> int:
@@ -41,14 +42,12 @@ class Log:
         return len(self._events)
 
     def emit(self, event: Event) -> None:
-        if self.ended:
+        if self.ended or not self._readers:
             return
-        if self._readers:
-            self._events.append(event)
-        else:
-            self._first += 1
-        self._weight += _weight(event)
-        if isinstance(event, AgentEnd | RunFailed):
+        self._events.append(event)
+        kind = event.__class__
+        self._weight += OVERHEAD + len(event.text) if kind is TextDelta else _weight(event)  # type: ignore[attr-defined]
+        if kind is AgentEnd or kind is RunFailed:
             self.ended = True
         for reader in self._readers:
             reader.wake()
@@ -67,13 +66,19 @@ class Log:
 
     def take(self, reader: "Reader") -> list[Event]:
         """The events that the reader has not read; what everybody has read is forgotten."""
-        events = self._events[reader.position - self._first :]
-        reader.position += len(events)
-        reader.weight = self._weight
-        first = min(each.position for each in self._readers)
-        if first > self._first:
+        if len(self._readers) == 1:
+            events, self._events = self._events, []
+            self._first += len(events)
+            reader.position = self._first
+            reader.weight = self._slowest = self._weight
+        else:
+            events = self._events[reader.position - self._first :]
+            reader.position += len(events)
+            reader.weight = self._weight
+            first = min(each.position for each in self._readers)
             del self._events[: first - self._first]
             self._first = first
+            self._slowest = min(each.weight for each in self._readers)
         if self._room is not None:
             self._room.set()
         return events
@@ -84,6 +89,7 @@ class Log:
         if not self._readers:
             self._first += len(self._events)
             self._events.clear()
+        self._slowest = min((each.weight for each in self._readers), default=self._weight)
         if self._room is not None:
             self._room.set()
 
@@ -117,7 +123,7 @@ class Reader:
 
 
 def _weight(event: Event) -> int:
-    if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
+    if isinstance(event, ThinkingDelta | ToolCallDelta):
         return OVERHEAD + len(event.text)
     if isinstance(event, ToolResultEnd):
         return OVERHEAD + len(event.content)

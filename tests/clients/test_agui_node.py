@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_core import Agent, tool
 from agent_core.errors import ModelError
 from agent_core.models.base import CallPiece, Piece, TextPiece, ThinkingPiece

@@ -17,8 +17,6 @@ async def look(what: str) -> str:
     return f"a {what}"
 
 
-
-
 def quiet(up: Running) -> bool:
     services = up.server.app.state.services
     return len(services.runs) == 0 and len(services.engine.gate) == 0

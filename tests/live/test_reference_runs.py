@@ -8,8 +8,9 @@ import pytest
 
 from agent_core import Agent, tool
 from agent_core.models.openai_chat import OpenAIChat
+from agent_core.tools.base import Tool
 from app.demo.agents import agents as demo
-from tests.scripted import ScriptedUpstream, answer, done, finish, says, text, tool_call, usage
+from tests.scripted import Reply, ScriptedUpstream, answer, done, finish, says, text, tool_call, usage
 from tests.serving import results_of, run, run_input, serving, text_of, types_of
 
 CLOCK, VESSEL = demo
@@ -87,14 +88,18 @@ def query_cargo_detail(cargo_id: str) -> dict[str, str]:
 
 
 async def test_run_2_has_two_tool_rounds_a_summary_and_three_usage_events(caplog: pytest.LogCaptureFixture) -> None:
+    def asks(name: str, arguments: str, call_id: str, prompt: int, cached: int | None = None) -> Reply:
+        cost = usage(prompt, 5, cached=cached)
+        return answer(tool_call(name, arguments, id=call_id), finish("tool_calls"), cost, done())
+
     script = [
-        answer(tool_call("query_vessel_schedule", '{"vessel":"MSC AURORA"}', id="c1"), finish("tool_calls"), usage(20, 5), done()),
-        answer(tool_call("query_voyage_cargo", '{"voyage":"V-2609A"}', id="c2"), finish("tool_calls"), usage(30, 5, cached=20), done()),
+        asks("query_vessel_schedule", '{"vessel":"MSC AURORA"}', "c1", 20),
+        asks("query_voyage_cargo", '{"voyage":"V-2609A"}', "c2", 30, cached=20),
         answer(text("Voyage V-2609A carries C-001; ", "its detail is missing."), finish(), usage(40, 9), done()),
-        answer(tool_call("query_cargo_detail", '{"cargo_id":"C-001"}', id="c3"), finish("tool_calls"), usage(50, 5), done()),
+        asks("query_cargo_detail", '{"cargo_id":"C-001"}', "c3", 50),
         says("C-001 is bearings."),
-    ]  # fmt: skip
-    tools = [query_vessel_schedule, query_voyage_cargo, query_cargo_detail]
+    ]
+    tools: list[Tool] = [query_vessel_schedule, query_voyage_cargo, query_cargo_detail]
     async with ScriptedUpstream(script) as upstream:
         model = OpenAIChat("gpt-test", api_key="sk-test", base_url=upstream.base_url)
         with caplog.at_level(logging.DEBUG):

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from pydantic import SecretStr
+
 from agent_core import Agent
 from agent_core.models.base import TextPiece
 from app.settings import Settings
@@ -10,7 +12,7 @@ from tests.live.test_disconnects import quiet
 from tests.serving import frames_of, opened, run, run_input, serving, text_of, types_of
 
 ALICE, BOB = "alice-key-0123456789", "bob-key-0123456789"
-TWO_USERS = Settings(api_keys=f"alice:{ALICE},bob:{BOB}")
+TWO_USERS = Settings(api_keys=SecretStr(f"alice:{ALICE},bob:{BOB}"))
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -92,9 +92,8 @@ async def test_an_upstream_that_refuses_is_unreachable() -> None:
 
 async def test_a_rate_limit_is_waited_out_and_the_run_succeeds() -> None:
     script = [error(429, "slow down", retry_after="0"), says("there")]
-    async with ScriptedUpstream(script) as upstream:
-        async with serving(agent_on(upstream.base_url, max_retries=2)) as up:
-            frames = await run(up.url, run_input("go"))
+    async with ScriptedUpstream(script) as upstream, serving(agent_on(upstream.base_url, max_retries=2)) as up:
+        frames = await run(up.url, run_input("go"))
     assert text_of(frames) == "there"
     [retry] = [frame["value"] for frame in frames if frame["type"] == "CUSTOM"]
     assert (retry["code"], retry["attempt"]) == ("model_quota", 1)
@@ -111,10 +110,9 @@ async def test_a_rate_limit_is_waited_out_and_the_run_succeeds() -> None:
     ids=["unknown tool", "broken arguments", "unwanted argument", "tool that raises"],
 )
 async def test_a_call_that_goes_wrong_is_a_result_for_the_model(call: Reply, told: str) -> None:
-    async with ScriptedUpstream([call, says("so it goes")]) as upstream:
-        async with serving(agent_on(upstream.base_url)) as up:
-            frames = await run(up.url, run_input("go"))
-            assert_paired(await history(up))
+    async with ScriptedUpstream([call, says("so it goes")]) as upstream, serving(agent_on(upstream.base_url)) as up:
+        frames = await run(up.url, run_input("go"))
+        assert_paired(await history(up))
     [result] = results_of(frames)
     assert told in result
     assert "secret" not in result

@@ -200,7 +200,6 @@ async def test_a_consumer_that_takes_its_time_is_not_the_provider_s_silence() ->
         loop.call_soon(ready.set_result, 7)
         assert await watch.wait(ready) == 7
         await asyncio.sleep(0.3)
-        watch.touch()
     watch.close()
 
 

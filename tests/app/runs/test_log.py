@@ -10,6 +10,11 @@ def delta(text: str) -> TextDelta:
     return TextDelta(run_id="r", reply_id="m", text=text)
 
 
+def fill(log: Log) -> None:
+    while not log.full:
+        log.emit(delta("x" * 1_000))
+
+
 END = AgentEnd(run_id="r", status="completed")
 
 
@@ -54,12 +59,9 @@ async def test_each_reader_has_its_own_place() -> None:
 async def test_a_run_waits_for_a_reader_that_lags_and_goes_on_when_it_reads() -> None:
     log = Log()
     reader = log.reader()
-    while not log.full:
-        log.emit(delta("x" * 1_000))
+    fill(log)
     assert sum(len(e.text) for e in await reader.batch() if isinstance(e, TextDelta)) <= LAG + 2_000
-    assert not log.full
-    while not log.full:
-        log.emit(delta("x" * 1_000))
+    fill(log)
     waiting = asyncio.create_task(log.room())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -70,8 +72,7 @@ async def test_a_run_waits_for_a_reader_that_lags_and_goes_on_when_it_reads() ->
 async def test_a_reader_that_leaves_holds_nobody_up() -> None:
     log = Log()
     reader = log.reader()
-    while not log.full:
-        log.emit(delta("x" * 1_000))
+    fill(log)
     waiting = asyncio.create_task(log.room())
     await asyncio.sleep(0)
     reader.close()

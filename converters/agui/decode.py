@@ -1,0 +1,143 @@
+"""AG-UI's input: a request body as what the engine takes. Shapes: ag-ui-protocol 1.0, RunAgentInput.
+
+Stricter than the protocol where the server must be (ids, names of tools, how much of everything), and
+more lenient than its models where clients are known to differ (see `tidy`).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ag_ui.core import RunAgentInput
+from ag_ui.core import Tool as AguiTool
+from pydantic import ValidationError
+
+from agent_core.context import ContextItem
+from agent_core.errors import InvalidRequest
+from agent_core.run_input import RunInput
+from agent_core.tools.base import NAME_PATTERN, ToolSpec
+from converters.agui.dialect import Dialect
+from converters.agui.messages import to_messages
+from converters.agui.tidy import tidy
+from converters.parsing import invalid, read_object, shorten, step
+
+MOST_ERRORS = 20
+"""How many errors of an input are told."""
+
+_THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_TAGS = {"messages": "role", "content": "type", "source": "type"}
+_TOOL_NAME = re.compile(NAME_PATTERN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AguiRequest:
+    """A request to run. The session is the thread; `dialect` says how to answer."""
+
+    thread_id: str
+    run_id: str
+    dialect: Dialect
+    parent_run_id: str | None
+    input: RunInput
+
+
+def parse_run_input(body: bytes) -> AguiRequest:
+    """The body of a request. How long it may be is the caller's to say.
+
+    Raises InvalidRequest, and nothing else, whatever the bytes are: the message names up to
+    MOST_ERRORS fields and is bounded, `param` is the path of the first.
+    """
+    members = tidy(read_object(body))
+    try:
+        given = RunAgentInput.model_validate(members)
+    except ValidationError as error:
+        raise _told(error, members) from None
+    _check_id(given.thread_id, _THREAD_ID, 128, "threadId")
+    _check_id(given.run_id, _RUN_ID, 64, "runId")
+    if given.resume:
+        raise InvalidRequest("resume: this server has no interrupts that could be answered.", "resume")
+    messages = to_messages(given.messages)
+    if not messages:
+        raise InvalidRequest("messages: there must be at least one message for the model.", "messages")
+    return AguiRequest(
+        thread_id=given.thread_id,
+        run_id=given.run_id,
+        dialect=Dialect.of(given.protocol_version),
+        parent_run_id=given.parent_run_id,
+        input=RunInput(
+            messages=messages,
+            tools=_tools(given.tools or ()),
+            context=tuple(ContextItem(description=each.description, value=each.value) for each in given.context or ()),
+            state=given.state,
+            forwarded_props=given.forwarded_props,
+        ),
+    )
+
+
+def _check_id(value: str, pattern: re.Pattern[str], most: int, name: str) -> None:
+    if not pattern.fullmatch(value):
+        raise InvalidRequest(f"{name}: 1 to {most} of A-Z a-z 0-9 . _ : - are allowed.", name)
+
+
+def _tools(tools: Iterable[AguiTool]) -> tuple[ToolSpec, ...]:
+    specs: dict[str, ToolSpec] = {}
+    for index, tool in enumerate(tools):
+        path = step(step("tools", index), "name")
+        if not _TOOL_NAME.fullmatch(tool.name):
+            raise InvalidRequest(f"{path}: 1 to 64 of A-Z a-z 0-9 _ - are allowed.", path)
+        if tool.name in specs:
+            raise InvalidRequest(f"{path}: two tools are named {tool.name}.", path)
+        parameters = _schema(tool.parameters, step(step("tools", index), "parameters"))
+        specs[tool.name] = ToolSpec(name=tool.name, description=tool.description, parameters=parameters)
+    return tuple(specs.values())
+
+
+def _schema(parameters: Any, path: str) -> Mapping[str, Any]:
+    if parameters is None or parameters == {}:
+        return {"type": "object", "properties": {}}
+    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
+        raise InvalidRequest(f"{path}: must be a JSON Schema of type object.", path)
+    return {"type": "object", **parameters}
+
+
+def _told(error: ValidationError, members: dict[str, Any]) -> InvalidRequest:
+    """The models' errors in one message, each with the path of its field in the client's input."""
+    reasons: dict[str, list[str]] = {}
+    for each in error.errors(include_url=False, include_context=False, include_input=False):
+        path, reason = _path(each["loc"], members), each["msg"].removeprefix("Input ")
+        if each["type"] == "missing":
+            reason = "is missing"
+        elif each["type"].startswith("union_tag_"):
+            path = step(path, "role" if each["loc"][-2:-1] == ("messages",) else "type")
+            reason = "is missing" if each["type"] == "union_tag_not_found" else "is not one that AG-UI has"
+        reasons.setdefault(path, []).append(shorten(reason, 150))
+        if len(reasons) > MOST_ERRORS:
+            break
+    # A member of several types fails as each of them; what is wrong further inside says more.
+    telling = {path: why for path, why in reasons.items() if not any(_inside(other, path) for other in reasons)}
+    lines = [f"{shorten(path, 100)}: {', or '.join(why)}." for path, why in list(telling.items())[:MOST_ERRORS]]
+    return invalid(" ".join(lines), next(iter(telling)))
+
+
+def _inside(path: str, outer: str) -> bool:
+    return path.startswith((f"{outer}.", f"{outer}["))
+
+
+def _path(loc: Sequence[str | int], members: object) -> str:
+    """The path in the input. Among the names of fields, pydantic lists the union members that it
+    tried: the value of `role` or `type` once for each message, part and source, and type names.
+    """
+    path, here, field, tag = "", members, "", None
+    for index, name in enumerate(loc):
+        if tag is not None and name == tag:
+            tag = None
+            continue
+        inside = isinstance(here, list) and isinstance(name, int) and name < len(here)
+        if inside or (isinstance(here, dict) and name in here):
+            path, here = step(path, name), here[name]  # type: ignore[index]
+            field = name if isinstance(name, str) else field
+            tag = here.get(_TAGS[field]) if isinstance(here, dict) and field in _TAGS else None
+        elif isinstance(here, dict) and index == len(loc) - 1:
+            path = step(path, name)
+    return path

@@ -1,0 +1,86 @@
+"""AG-UI's messages as the engine's."""
+
+from collections.abc import Iterable, Sequence
+
+from ag_ui.core import (
+    AssistantMessage,
+    ContentPart,
+    DeveloperMessage,
+    SystemMessage,
+    ToolMessage,
+    UserMessage,
+)
+from ag_ui.core import (
+    Message as AguiMessage,
+)
+from ag_ui.core import (
+    TextPart as AguiTextPart,
+)
+
+from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall
+from converters.parsing import invalid, step
+
+LONGEST_ID = 256
+"""The most characters of a message's id."""
+
+
+def to_messages(messages: Iterable[AguiMessage]) -> tuple[Message, ...]:
+    """The messages that a model may see, in order; of two with one id the first counts.
+
+    Reasoning and activity are left out. Raises InvalidRequest for an id that cannot be used.
+    """
+    found: dict[str, Message] = {}
+    for index, each in enumerate(messages):
+        message = _message(each)
+        if message is None:
+            continue
+        if not 0 < len(message.id) <= LONGEST_ID:
+            path = step(step("messages", index), "id")
+            raise invalid(f"{path}: must have 1 to {LONGEST_ID} characters.", path)
+        found.setdefault(message.id, message)
+    return tuple(found.values())
+
+
+def _message(message: AguiMessage) -> Message | None:
+    if isinstance(message, UserMessage):
+        return Message(id=message.id, role="user", content=_content(message.content), name=message.name)
+    if isinstance(message, AssistantMessage):
+        # A client that was streamed no arguments sends the call back with an empty text.
+        calls = tuple(
+            ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments or "{}")
+            for call in message.tool_calls or ()
+        )
+        content = message.content or ""
+        return Message(id=message.id, role="assistant", content=content, name=message.name, tool_calls=calls)
+    if isinstance(message, ToolMessage):
+        return _result(message)
+    if isinstance(message, SystemMessage | DeveloperMessage):
+        return Message(id=message.id, role=message.role, content=message.content, name=message.name)
+    return None
+
+
+def _result(message: ToolMessage) -> Message:
+    content = message.content
+    text = content if isinstance(content, str) else "".join(p.text for p in content if isinstance(p, AguiTextPart))
+    return Message(
+        id=message.id,
+        role="tool",
+        tool_call_id=message.tool_call_id,
+        content=text or message.error or "",
+        status="error" if message.error else "ok",
+    )
+
+
+def _content(content: str | Sequence[ContentPart]) -> str | tuple[Part, ...]:
+    if isinstance(content, str):
+        return content
+    parts = tuple(_part(part) for part in content if not (isinstance(part, AguiTextPart) and not part.text))
+    return parts or ""
+
+
+def _part(part: ContentPart) -> Part:
+    """The part. A source is never fetched, whatever it points at."""
+    if isinstance(part, AguiTextPart):
+        return TextPart(text=part.text)
+    source = part.source
+    return MediaPart(kind=part.type, source=source.type, value=source.value, mime_type=source.mime_type)

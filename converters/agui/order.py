@@ -1,0 +1,215 @@
+"""The order of an AG-UI stream: what may follow what.
+
+The rules, which AG-UI's client enforces by rejecting the whole run:
+
+1. RUN_STARTED comes first, once. (Where a run ends before it began, it is put in front.)
+2. Exactly one of RUN_FINISHED and RUN_ERROR comes last. Whatever is open then is ended before it.
+3. A block (text message, tool call, reasoning message, reasoning span, step, subagent) is opened by
+   an id that is not open, and continued and closed by one that is. A subagent's id is used once, and
+   its parent was started before it.
+4. A frame that is attributed to a subagent agrees with the owner of the block that it is about.
+5. To clients of before 1.0, blocks are sent one after another: opening one ends the one before. They
+   see nothing of subagents.
+
+A frame that breaks a rule is dropped, and the first such drop of a reader is logged.
+"""
+
+import logging
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import NamedTuple
+
+from converters.agui.dialect import Dialect
+from converters.agui.encode import compose
+from converters.wire import Frame, Key
+
+log = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """Where a stream is: before RUN_STARTED, between it and the terminal event, after that."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    OVER = auto()
+
+
+class Act(Enum):
+    """What a frame does to the stream."""
+
+    BEGIN = auto()
+    FINISH = auto()
+    OPEN = auto()
+    CONTINUE = auto()
+    CLOSE = auto()
+    TELL = auto()
+
+
+MAY_FOLLOW: Mapping[State, frozenset[Act]] = {
+    State.WAITING: frozenset({Act.BEGIN, Act.FINISH}),
+    State.RUNNING: frozenset({Act.FINISH, Act.OPEN, Act.CONTINUE, Act.CLOSE, Act.TELL}),
+    State.OVER: frozenset(),
+}
+
+
+class Rule(NamedTuple):
+    """What a kind of frame does, to which kind of block, and under which name its ids are owned."""
+
+    act: Act
+    block: str = ""
+    owned_as: str = ""
+
+
+RULES: Mapping[str, Rule] = {
+    "RUN_STARTED": Rule(Act.BEGIN),
+    "RUN_FINISHED": Rule(Act.FINISH),
+    "RUN_ERROR": Rule(Act.FINISH),
+    "TEXT_MESSAGE_START": Rule(Act.OPEN, "text", "message"),
+    "TEXT_MESSAGE_CONTENT": Rule(Act.CONTINUE, "text", "message"),
+    "TEXT_MESSAGE_END": Rule(Act.CLOSE, "text", "message"),
+    "TOOL_CALL_START": Rule(Act.OPEN, "call", "call"),
+    "TOOL_CALL_ARGS": Rule(Act.CONTINUE, "call", "call"),
+    "TOOL_CALL_END": Rule(Act.CLOSE, "call", "call"),
+    "REASONING_MESSAGE_START": Rule(Act.OPEN, "reasoning", "reasoning"),
+    "REASONING_MESSAGE_CONTENT": Rule(Act.CONTINUE, "reasoning", "reasoning"),
+    "REASONING_MESSAGE_END": Rule(Act.CLOSE, "reasoning", "reasoning"),
+    "REASONING_START": Rule(Act.OPEN, "span", "reasoning"),
+    "REASONING_END": Rule(Act.CLOSE, "span", "reasoning"),
+    "STEP_STARTED": Rule(Act.OPEN, "step"),
+    "STEP_FINISHED": Rule(Act.CLOSE, "step"),
+    "SUBAGENT_STARTED": Rule(Act.OPEN, "subagent"),
+    "SUBAGENT_FINISHED": Rule(Act.CLOSE, "subagent"),
+    "SUBAGENT_ERROR": Rule(Act.CLOSE, "subagent"),
+    "TOOL_CALL_RESULT": Rule(Act.TELL, owned_as="message"),
+    "STATE_SNAPSHOT": Rule(Act.TELL),
+    "STATE_DELTA": Rule(Act.TELL),
+    "MESSAGES_SNAPSHOT": Rule(Act.TELL),
+    "ACTIVITY_SNAPSHOT": Rule(Act.TELL),
+    "ACTIVITY_DELTA": Rule(Act.TELL),
+    "REASONING_ENCRYPTED_VALUE": Rule(Act.TELL),
+    "RAW": Rule(Act.TELL),
+    "CUSTOM": Rule(Act.TELL),
+}
+
+ENDS: Mapping[str, tuple[str, str]] = {
+    "text": ("TEXT_MESSAGE_END", "messageId"),
+    "call": ("TOOL_CALL_END", "toolCallId"),
+    "reasoning": ("REASONING_MESSAGE_END", "messageId"),
+    "span": ("REASONING_END", "messageId"),
+    "step": ("STEP_FINISHED", "stepName"),
+    "subagent": ("SUBAGENT_FINISHED", "subagentRunId"),
+}
+"""How each kind of block is ended, in the order in which open ones are: the innermost first."""
+
+ONE_AT_A_TIME: Mapping[str, tuple[str, ...]] = {
+    "text": ("text", "call", "reasoning", "span"),
+    "call": ("text", "call", "reasoning", "span"),
+    "reasoning": ("text", "call", "reasoning"),
+    "span": ("text", "call", "reasoning", "span"),
+}
+"""For clients of before 1.0: what must not be open when such a block is opened."""
+
+
+class Order:
+    """Lets through what may be sent; one per reader. `started` is this run's own RUN_STARTED."""
+
+    def __init__(self, started: Frame, dialect: Dialect) -> None:
+        self.state = State.WAITING
+        self._started = started
+        self._old = dialect is Dialect.OLD
+        self._open: dict[str, dict[Key, None]] = {block: {} for block in ENDS}
+        self._owners: dict[tuple[str, Key], str | None] = {}
+        self._subagents: set[Key] = set()
+        self._warned = False
+
+    def admit(self, frame: Frame, out: list[bytes]) -> None:
+        """Append to `out` what the frame makes the stream send: nothing, itself, or ends and itself."""
+        rule = RULES.get(frame.kind)
+        # Most frames continue a block, and one can only be open while the run is.
+        if rule is not None and rule.act is Act.CONTINUE and frame.owner is None:
+            if frame.key in self._open[rule.block]:
+                out.append(frame.data)
+            else:
+                self._drop(frame)
+        elif self._old and (frame.owner is not None or (rule and rule.block == "subagent")):
+            pass
+        elif rule is None or rule.act not in MAY_FOLLOW[self.state] or not self._fits(frame, rule):
+            self._drop(frame)
+        else:
+            self._enter(frame, rule, out)
+            out.append(frame.old if self._old and frame.old is not None else frame.data)
+
+    def _fits(self, frame: Frame, rule: Rule) -> bool:
+        match rule.act:
+            case Act.BEGIN:
+                return (frame.key, frame.ref) == (self._started.key, self._started.ref)
+            case Act.FINISH:
+                return frame.kind == "RUN_ERROR" or (frame.key, frame.ref) == (self._started.key, self._started.ref)
+            case Act.OPEN:
+                return frame.key not in self._open[rule.block] and self._may_own(frame, rule)
+            case Act.CONTINUE | Act.CLOSE:
+                return frame.key in self._open[rule.block] and self._may_own(frame, rule)
+            case Act.TELL:
+                return True
+
+    def _may_own(self, frame: Frame, rule: Rule) -> bool:
+        """Rule 4, and for subagents the rest of rule 3. Owners are remembered after a block is closed,
+        because the client goes on holding them against whoever opens the id again.
+        """
+        if rule.block == "subagent" and rule.act is Act.OPEN:
+            return frame.key not in self._subagents and (frame.ref is None or frame.ref in self._subagents)
+        if not rule.owned_as:
+            return True
+        known = [(rule.owned_as, frame.key)]
+        if rule.block == "call" and frame.ref is not None:
+            known.append(("message", frame.ref))
+        owners = {self._owners[each] for each in known if each in self._owners}
+        if frame.owner is not None:
+            owners.add(frame.owner)
+        return len(owners) < 2
+
+    def _enter(self, frame: Frame, rule: Rule, out: list[bytes]) -> None:
+        """Take the step that the frame makes; what must be ended before it goes to `out`."""
+        match rule.act:
+            case Act.BEGIN:
+                self.state = State.RUNNING
+            case Act.FINISH:
+                if self.state is State.WAITING:
+                    out.append(self._started.data)
+                self._end(tuple(ENDS), out, failed=frame.kind == "RUN_ERROR")
+                self.state = State.OVER
+            case Act.OPEN:
+                if self._old:
+                    self._end(ONE_AT_A_TIME.get(rule.block, ()), out)
+                self._open[rule.block][frame.key] = None
+                self._own(frame, rule)
+            case Act.CLOSE:
+                del self._open[rule.block][frame.key]
+            case Act.TELL if rule.owned_as:
+                self._owners[(rule.owned_as, frame.key)] = frame.owner
+
+    def _own(self, frame: Frame, rule: Rule) -> None:
+        if rule.block == "subagent":
+            self._subagents.add(frame.key)
+        elif rule.owned_as:
+            owner = frame.owner
+            if owner is None and rule.block == "call" and frame.ref is not None:
+                owner = self._owners.get(("message", frame.ref))
+            self._owners.setdefault((rule.owned_as, frame.key), owner)
+
+    def _end(self, blocks: tuple[str, ...], out: list[bytes], failed: bool = False) -> None:
+        for block in blocks:
+            kind, name = ENDS[block]
+            for key in reversed(self._open[block]):
+                # Only a step needs its owner here; elsewhere no owner means that of the block.
+                owner, value = key if isinstance(key, tuple) else (None, key)
+                members = {"type": kind, name: value} | ({} if owner is None else {"subagentRunId": owner})
+                if failed and block == "subagent":
+                    members |= {"type": "SUBAGENT_ERROR", "message": "The run ended before the subagent did."}
+                out.append(compose(members).data)
+            self._open[block].clear()
+
+    def _drop(self, frame: Frame) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("A frame out of order was dropped (%s, %s).", frame.kind, self.state.name.lower())

@@ -1,0 +1,65 @@
+"""How a run begins and ends."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import to_builtins
+
+from agent_core.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    FinalOutput,
+    ModelCallStart,
+    RunFailed,
+    StepEnd,
+    StepStart,
+)
+from agent_core.usage import Usage
+from converters.agui.encode import compose
+from converters.wire import Frame
+
+
+class Run:
+    """RUN_STARTED, RUN_FINISHED and RUN_ERROR; rounds, model calls and the final output are not shown.
+
+    A success has no outcome and says in `result.status` how the run ended; a stop by the user has the
+    outcome `cancelled` and no result, because clients drop a result that stands beside an outcome.
+    """
+
+    claims = (AgentStart, AgentEnd, RunFailed, StepStart, StepEnd, ModelCallStart, FinalOutput)
+
+    def __init__(self, thread_id: str, run_id: str) -> None:
+        self._ids = {"threadId": thread_id, "runId": run_id}
+
+    def convert(self, event: Event) -> Sequence[Frame]:
+        if isinstance(event, AgentStart):
+            return (started(self._ids["threadId"], self._ids["runId"]),)
+        if isinstance(event, AgentEnd):
+            return (compose({"type": "RUN_FINISHED", **self._ids, **_ending(event), **_usage(event.usage)}),)
+        if isinstance(event, RunFailed):
+            return (failed(event.message, event.code, event.usage),)
+        return ()
+
+
+def started(thread_id: str, run_id: str) -> Frame:
+    """RUN_STARTED. The version is the one that this server speaks, not an echo of the client's."""
+    return compose({"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, "protocolVersion": "1.0"})
+
+
+def failed(message: str, code: str, usage: Iterable[Usage] = ()) -> Frame:
+    """RUN_ERROR."""
+    return compose({"type": "RUN_ERROR", "message": message, "code": code, **_usage(usage)})
+
+
+def _ending(event: AgentEnd) -> dict[str, Any]:
+    if event.status == "cancelled":
+        return {"outcome": {"type": "cancelled"}}
+    if event.status == "max_iterations":
+        return {"result": {"status": event.status, "continuationRequired": True}}
+    return {"result": {"status": event.status}}
+
+
+def _usage(usages: Iterable[Usage]) -> dict[str, Any]:
+    records = [{name: value for name, value in to_builtins(each).items() if value is not None} for each in usages]
+    return {"usage": records} if records else {}

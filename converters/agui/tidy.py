@@ -1,0 +1,104 @@
+"""What is put right in an AG-UI input before ag-ui-protocol's models see it, because they refuse
+more than a server may: unknown roles, part kinds and sources, parts of before 1.0, and nulls.
+
+What is not understood is replaced by something empty in its place rather than taken out, so that the
+paths in error messages stay those of the client's input.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from agent_core.errors import InvalidRequest
+from converters.parsing import step
+
+MOST_MESSAGES = 1_000
+MOST_TOOLS = 128
+MOST_ITEMS = 10_000
+"""The most parts and tool calls in all messages together, and the most context entries: each item
+that is wrong costs time to report."""
+
+_ROLES = frozenset({"developer", "system", "user", "assistant", "tool", "reasoning", "activity"})
+_MEDIA = frozenset({"image", "audio", "video", "document"})
+_SOURCES = frozenset({"data", "url", "file"})
+
+
+def tidy(members: dict[str, Any]) -> dict[str, Any]:
+    """The input, changed in place. Raises InvalidRequest where a list is missing or too long."""
+    messages = members.get("messages")
+    if messages is None:
+        raise InvalidRequest("messages: is missing.", "messages")
+    _limit(messages, MOST_MESSAGES, "messages")
+    _limit(members.get("tools"), MOST_TOOLS, "tools")
+    _limit(members.get("context"), MOST_ITEMS, "context")
+    if isinstance(messages, list):
+        if sum(map(_items, messages)) > MOST_ITEMS:
+            raise InvalidRequest(f"messages: at most {MOST_ITEMS} parts and tool calls are allowed.", "messages")
+        members["messages"] = [_message(each) for each in messages]
+    for tool in _objects(members.get("tools")):
+        if tool.get("description") is None:
+            tool["description"] = ""
+    return members
+
+
+def _limit(value: object, most: int, name: str) -> None:
+    if isinstance(value, list) and len(value) > most:
+        raise InvalidRequest(f"{name}: at most {most} are allowed, and there are {len(value)}.", step("", name))
+
+
+def _items(message: object) -> int:
+    if not isinstance(message, dict):
+        return 0
+    lists = (message.get("content"), message.get("toolCalls"))
+    return sum(len(each) for each in lists if isinstance(each, list))
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list):
+        yield from (each for each in value if isinstance(each, dict))
+
+
+def _message(message: Any) -> Any:
+    if not isinstance(message, dict):
+        return message
+    role = message.get("role")
+    if isinstance(role, str) and role not in _ROLES:
+        return {"role": "activity", "id": "", "activityType": "", "content": {}}
+    content = message.get("content")
+    if isinstance(content, list):
+        message["content"] = [_part(each) for each in content]
+    elif content is None and role == "tool" and message.get("error"):
+        message["content"] = ""
+    for call in _objects(message.get("toolCalls")):
+        if call.get("type") is None:
+            call.pop("type", None)
+    return message
+
+
+def _part(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    kind = part.get("type")
+    if kind == "binary":
+        return _from_binary(part)
+    source = part.get("source")
+    known = kind == "text" or kind in _MEDIA if isinstance(kind, str) else True
+    if kind != "text" and isinstance(source, dict) and isinstance(source.get("type"), str):
+        known = known and source["type"] in _SOURCES
+    return part if known else _nothing()
+
+
+def _from_binary(part: dict[str, Any]) -> dict[str, Any]:
+    """A part as clients of before 1.0 send files, in today's shape; empty where it has no content."""
+    mime_type = part.get("mimeType")
+    kind = mime_type.partition("/")[0] if isinstance(mime_type, str) else "document"
+    for member, source in (("data", "data"), ("url", "url"), ("id", "file")):
+        if part.get(member):
+            found = {"type": source, "value": part[member]}
+            if mime_type is not None or source == "data":
+                found["mimeType"] = "application/octet-stream" if mime_type is None else mime_type
+            return {"type": kind if kind in _MEDIA else "document", "source": found}
+    return _nothing()
+
+
+def _nothing() -> dict[str, Any]:
+    return {"type": "text", "text": ""}

@@ -1,0 +1,125 @@
+"""Reading a request body as JSON, and telling what is wrong with it.
+
+RFC 8259, with limits: UTF-8, numbers that a double can hold, no lone surrogates, and at most
+DEEPEST levels of nesting. Whatever the bytes are, only InvalidRequest is raised.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from functools import reduce
+from itertools import accumulate
+
+import orjson
+
+from agent_core.errors import InvalidRequest
+
+DEEPEST = 200
+"""The most levels that objects and lists may be nested."""
+
+LONGEST_MESSAGE = 4_000
+"""The most bytes of an error's message."""
+
+LONGEST_PATH = 200
+
+# The closing quote is optional and nothing is tried twice, so that this stays linear on any bytes.
+_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def read_object(body: bytes) -> dict[str, object]:
+    """The body as a JSON object. The message says where it is wrong, and `param` which field."""
+    if body.count(b"[") + body.count(b"{") > DEEPEST and _depth(body) > DEEPEST:
+        raise InvalidRequest(f"The body is nested more than {DEEPEST} levels deep.")
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _reason(body, error) from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    return value
+
+
+def step(path: str, name: str | int) -> str:
+    """The path of a member or an item, such as `messages[2].content`."""
+    if isinstance(name, int):
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path else name
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text, cut to at most `limit` bytes."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) <= limit:
+        return encoded.decode()
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "…"
+
+
+def invalid(message: str, param: str | None = None) -> InvalidRequest:
+    """The error, with message and path cut to a bounded length: both may quote the input."""
+    return InvalidRequest(shorten(message, LONGEST_MESSAGE), None if param is None else shorten(param, LONGEST_PATH))
+
+
+def _depth(body: bytes) -> int:
+    brackets = _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS)
+    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+
+
+def _reason(body: bytes, refusal: orjson.JSONDecodeError) -> InvalidRequest:
+    """Why orjson refused the body. The standard parser is slower, takes more and tells more."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        return InvalidRequest(f"The body is not JSON: byte {error.start} is not UTF-8.")
+    try:
+        # Integers are read as floats since int() refuses very long ones, and both overflow alike.
+        value = json.loads(text, parse_int=float)
+    except (json.JSONDecodeError, RecursionError) as error:
+        where = error if isinstance(error, json.JSONDecodeError) else refusal
+        return invalid(f"The body is not JSON: {where.msg} (line {where.lineno}, column {where.colno}).")
+    found = _impossible(value)
+    if found is not None:
+        path, what = found
+        return invalid(f"{shorten(path, LONGEST_PATH) or 'The body'}: {what}", path or None)
+    return invalid(f"The body is not JSON: {refusal.msg} (line {refusal.lineno}, column {refusal.colno}).")
+
+
+def _impossible(value: object) -> tuple[str, str] | None:
+    """The path of the first value that the standard parser takes although JSON cannot carry it, and
+    what is wrong with it.
+    """
+    names: list[str | int] = []
+    waiting: list[Iterator[tuple[str | int, object]]] = [iter([("", value)])]
+    while waiting:
+        for name, each in waiting[-1]:
+            what = _wrong(each)
+            if what is not None:
+                return reduce(step, [*names, name][1:], ""), what
+            if isinstance(each, dict | list):
+                names.append(name)
+                waiting.append(iter(each.items()) if isinstance(each, dict) else iter(enumerate(each)))
+                break
+        else:
+            waiting.pop()
+            names[-1:] = []
+    return None
+
+
+def _wrong(value: object) -> str | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "numbers must be finite."
+    if isinstance(value, str) and not _encodes(value):
+        return "the text has a lone surrogate."
+    if isinstance(value, dict) and not all(map(_encodes, value)):
+        return "a member's name has a lone surrogate."
+    return None
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
