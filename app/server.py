@@ -7,6 +7,7 @@ connections closed and the lifespan ended. A second Ctrl-C breaks all of this of
 
 import asyncio
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -61,6 +62,12 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=CLOSING_SECONDS,
             )
         )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and leave what was imported out of every later garbage collection: it stays anyway."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain the runs, then do what uvicorn does."""
