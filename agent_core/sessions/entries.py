@@ -15,16 +15,14 @@ EntryKind = Literal["run", "message", "end"]
 """`run`: a run began (its agent). `message`: something was said. `end`: the run ended (its status)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionKey:
+class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     """Whose session, and which. The user is the credential's, never the client's word."""
 
     user_id: str
     session_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of a session. `body` is JSON; `seq` counts from 1 and is given by the store."""
 
     run_id: str

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from agent_core.sessions.entries import Entry, SessionKey
 from agent_core.sessions.store import Lease, LeaseLost
 
@@ -36,7 +38,7 @@ class InMemoryStore:
             raise LeaseLost
         for entry in entries:
             lease.head += 1
-            session.entries.append(_numbered(entry, lease.head))
+            session.entries.append(replace(entry, seq=lease.head))
 
     async def release(self, lease: Lease) -> None:
         session = self._sessions.get(lease.key)
@@ -48,7 +50,3 @@ class InMemoryStore:
 
     async def aclose(self) -> None:
         self._sessions.clear()
-
-
-def _numbered(entry: Entry, seq: int) -> Entry:
-    return Entry(run_id=entry.run_id, kind=entry.kind, body=entry.body, lane=entry.lane, seq=seq)
