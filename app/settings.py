@@ -39,6 +39,7 @@ class Settings(BaseSettings):
     - queue_size, queue_seconds: how many runs wait for one session, and how long each
     - drain_seconds: how long running runs get at shutdown before they are cancelled
     - ping_seconds: how often a silent stream carries a comment
+    - stalled_seconds: how long a client may take nothing of its stream before it counts as gone
     - body_limit: the largest request body
     - log_level: debug, info, warning or error
     """
@@ -62,6 +63,7 @@ class Settings(BaseSettings):
     queue_seconds: Seconds = 30.0
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
     ping_seconds: Seconds = 15.0
+    stalled_seconds: Seconds = 30.0
     body_limit: Annotated[int, Field(ge=1)] = 2_000_000
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

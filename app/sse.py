@@ -22,9 +22,6 @@ logger = logging.getLogger(__name__)
 WRITE = 64 * 1024
 """Bytes of one write at most."""
 
-STALLED = 30.0
-"""Seconds without progress after which a client that does not read counts as gone."""
-
 HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 
@@ -42,10 +39,11 @@ class Wire(Protocol):
 class RunStream(EventSourceResponse):
     """The response that streams a run. When it ends, however it ends, the run's reader is gone.
 
-    `stalled`: seconds after which a client that takes nothing counts as gone.
+    `ping`: seconds between comments on a silent stream. `stalled`: seconds after which a client that
+    takes nothing counts as gone.
     """
 
-    def __init__(self, served: ServedRun, wire: Wire, *, ping: float, stalled: float = STALLED) -> None:
+    def __init__(self, served: ServedRun, wire: Wire, *, ping: float, stalled: float) -> None:
         super().__init__(_frames(served, wire), headers=HEADERS, ping=ping, ping_message_factory=_ping, sep="\n")
         self._served = served
         self._stalled = stalled

@@ -23,10 +23,11 @@ async def run_agent(request: Request) -> Response:
     stream on, whatever happens ends it with exactly one RUN_FINISHED or RUN_ERROR.
     """
     services = services_of(request)
+    settings = services.settings
     name = request.path_params.get("agent")
     agent = services.roster.get(name) if name is not None else services.roster.default
     _refuse_what_is_not_there(request)
-    asked = parse_run_input(await read_json_body(request, services.settings.body_limit))
+    asked = parse_run_input(await read_json_body(request, settings.body_limit))
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, [make() for make in services.converters])
     served = services.runs.start(
@@ -36,7 +37,7 @@ async def run_agent(request: Request) -> Response:
         session_id=asked.thread_id,
         run_id=asked.run_id,
     )
-    return RunStream(served, wire, ping=services.settings.ping_seconds)
+    return RunStream(served, wire, ping=settings.ping_seconds, stalled=settings.stalled_seconds)
 
 
 def _refuse_what_is_not_there(request: Request) -> None:

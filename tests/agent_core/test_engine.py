@@ -1,0 +1,157 @@
+"""The engine's verbs beside running: observe, snapshot, restore, and what it refuses."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import agent_core
+from agent_core import Agent, Engine, Message
+from agent_core.errors import InvalidRequest, QueueFull, RunError
+from agent_core.gate import Gate
+from agent_core.messages import ToolCall
+from agent_core.run_input import RunInput
+from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.store import Lease
+from agent_core.tools.base import ToolSpec
+from tests.agent_core.react.test_loop import add
+from tests.doubles import ScriptedModel, calls, events_of, kinds, says
+
+
+def user(text: str, message_id: str = "") -> Message:
+    return Message(id=message_id or text, role="user", content=text)
+
+
+async def test_observe_adds_to_the_context_without_asking_the_model() -> None:
+    model = ScriptedModel([says("hi")])
+    agent = Agent("a", model)
+    async with Engine() as engine:
+        session = engine.session("u", "s")
+        await session.observe(agent, [user("seen", "1"), user("seen again", "1")])
+        await session.observe(agent, [user("seen", "1"), user("more", "2")])
+        assert model.requests == []
+        await session.call(agent, "hello")
+    assert [m.text for m in model.requests[0].messages] == ["seen again", "more", "hello"]
+
+
+async def test_tool_calls_and_results_cannot_be_observed() -> None:
+    agent = Agent("a", ScriptedModel([says("hi")]))
+    forged = Message(id="x", role="assistant", tool_calls=(ToolCall(id="c", name="t"),))
+    result = Message(id="y", role="tool", tool_call_id="c", content="1")
+    async with Engine() as engine:
+        for message in (forged, result):
+            with pytest.raises(InvalidRequest) as refused:
+                await engine.observe(agent, [user("fine"), message], user_id="u", session_id="s")
+            assert refused.value.param == "messages[1]"
+
+
+async def test_a_snapshot_restores_into_an_empty_session_only() -> None:
+    model = ScriptedModel([calls(("add", '{"a":1,"b":1}')), says("2"), says("still 2")])
+    agent = Agent("a", model, tools=[add])
+    async with Engine() as engine:
+        await engine.session("u", "s").call(agent, "1+1?")
+        saved = await engine.session("u", "s").snapshot()
+        copy = engine.session("u", "copy")
+        await copy.restore(saved)
+        await copy.call(agent, "sure?")
+        assert [m.role for m in model.requests[-1].messages] == ["user", "assistant", "tool", "assistant", "user"]
+        for target, data in ((copy, saved), (engine.session("u", "new"), b"nonsense")):
+            with pytest.raises(InvalidRequest):
+                await target.restore(data)
+        assert len(engine.gate) == 0
+
+
+async def test_a_client_tool_may_not_take_a_server_tool_s_name() -> None:
+    async with Engine() as engine:
+        given = RunInput(messages=(user("hi"),), tools=(ToolSpec(name="other"), ToolSpec(name="add")))
+        with pytest.raises(InvalidRequest) as refused:
+            await engine.call(Agent("a", "fake:fake", tools=[add]), given, user_id="u", session_id="s")
+        assert refused.value.param == "tools[1].name"
+        assert len(engine.gate) == 0
+
+
+async def test_the_same_gate_holds_for_direct_calls() -> None:
+    async with Engine(gate=Gate(max_waiting=0)) as engine:
+        ticket = engine.gate.enter(SessionKey(user_id="u", session_id="s"), "somebody")
+        agent = Agent("a", ScriptedModel([says("hi")]))
+        with pytest.raises(QueueFull):
+            await engine.call(agent, "hello", user_id="u", session_id="s")
+        ticket.leave()
+        assert (await engine.call(agent, "hello", user_id="u", session_id="s")).status == "completed"
+
+
+class FailingStore(InMemoryStore):
+    """Fails at the nth use of one method."""
+
+    def __init__(self, method: str, nth: int, error: Exception) -> None:
+        super().__init__()
+        self.method, self.left, self.error = method, nth, error
+
+    def _use(self, method: str) -> None:
+        if method == self.method:
+            self.left -= 1
+            if self.left == 0:
+                raise self.error
+
+    async def acquire(self, key: SessionKey, owner: str) -> Lease:
+        self._use("acquire")
+        return await super().acquire(key, owner)
+
+    async def load(self, key: SessionKey) -> Sequence[Entry]:
+        self._use("load")
+        return await super().load(key)
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
+        self._use("append")
+        await super().append(lease, entries)
+
+    async def release(self, lease: Lease) -> None:
+        self._use("release")
+        await super().release(lease)
+
+
+@pytest.mark.parametrize("error", [RunError("store_unavailable"), OSError("disk")], ids=["known", "unknown"])
+@pytest.mark.parametrize(
+    ("method", "nth"), [("acquire", 1), ("load", 1), ("append", 1), ("append", 2), ("append", 3), ("append", 4),
+                        ("append", 5), ("release", 1)]
+)  # fmt: skip
+async def test_a_store_that_fails_anywhere_is_one_terminal_event_and_the_gate_is_free(
+    method: str, nth: int, error: Exception
+) -> None:
+    store = FailingStore(method, nth, error)
+    agent = Agent("a", ScriptedModel([calls(("add", '{"a":1,"b":1}')), says("2")]), tools=[add])
+    async with Engine(store=store) as engine:
+        events = await events_of(engine, agent, "1+1?")
+        assert kinds(events)[0] == "AgentStart"
+        assert sum(kind in ("AgentEnd", "RunFailed") for kind in kinds(events)) == 1
+        if method != "release":
+            assert kinds(events)[-1] == "RunFailed"
+        assert len(engine.gate) == 0
+        if method == "append":
+            again = await events_of(engine, agent, "and now?")
+            assert kinds(again)[-1] == "AgentEnd"
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ({"name": "no good"}, "agent name"),
+        ({"model": "gpt"}, "provider:model"),
+        ({"max_iterations": 0}, "max_iterations"),
+        ({"max_retries": -1}, "max_retries"),
+        ({"tools": [add, add]}, "two tools"),
+    ],
+)
+def test_an_agent_that_cannot_work_is_refused_when_it_is_made(members: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Agent(**{"name": "a", "model": "fake:fake", **members})
+
+
+def test_a_function_that_is_no_tool_is_refused_with_what_to_do() -> None:
+    with pytest.raises(TypeError, match="decorate the function with @tool"):
+        Agent("a", "fake:fake", tools=[print])  # type: ignore[list-item]
+
+
+def test_the_library_gives_its_names_at_one_place() -> None:
+    assert agent_core.Engine is Engine

@@ -1,0 +1,65 @@
+"""The examples run, and the README's promises hold."""
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from app.agents import load
+from tests.clients.test_agui_node import FOLDER
+from tests.missing import skip_without
+from tests.serving import results_of, run, run_input, serving, text_of
+
+ROOT = Path(__file__).parent.parent
+
+
+async def test_the_agents_of_the_example_answer() -> None:
+    loaded = load(str(ROOT / "examples" / "my_agents.py"))
+    async with serving(*loaded.agents, converters=loaded.converters) as up:
+        frames = await run(up.url, run_input("check the stock of apple"))
+        assert json.loads(results_of(frames)[0]) == {"fruit": "apple", "unit": "pieces", "count": 12}
+        assert "12" in text_of(frames)
+
+
+def test_the_library_example_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "library.py"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "2100000" in done.stdout
+    assert "tool: population 2700000" in done.stdout
+
+
+async def test_the_node_example_talks_to_the_demo(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    skip_without(node is not None, "Node is not installed")
+    skip_without((FOLDER / "node_modules").is_dir(), "the AG-UI client is not installed: npm ci in tests/clients/node")
+    assert node is not None
+    (tmp_path / "node_modules").symlink_to(FOLDER / "node_modules")
+    example = tmp_path / "client.mjs"
+    example.write_text((ROOT / "examples" / "client.mjs").read_text())
+    async with serving() as up:
+        process = await asyncio.create_subprocess_exec(
+            node, example, "what time is it", env={"OSTINATO_URL": up.url + "/agui"}, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate()
+    assert process.returncode == 0
+    assert re.search(r"tool:  \w+\n  ->   .*\n.*完成: \d{4}", out.decode())
+
+
+async def test_the_readmes_curl_lines_are_accepted_by_the_demo() -> None:
+    readme = (ROOT / "README.md").read_text()
+    body = json.loads(re.search(r"-d '(\{.*?\})'", readme, re.DOTALL)[1])  # type: ignore[index]
+    async with serving() as up:
+        assert "完成" in text_of(await run(up.url, body))
+
+
+def test_every_error_code_is_explained_in_the_readme() -> None:
+    from agent_core.errors import SENTENCES
+
+    readme = (ROOT / "README.md").read_text()
+    later = {"rate_limited", "worker_lost", "store_unavailable"}
+    missing = [code for code in SENTENCES if f"`{code}`" not in readme]
+    assert set(missing) <= later
