@@ -16,7 +16,7 @@ def open_model(spec: str) -> Model:
 
         return OpenAIChat(name)
     if spec == "fake:fake":
-        from agent_core.models.fake import FakeModel
+        from agent_core.models.fake.model import FakeModel
 
         return FakeModel()
     raise ValueError(f"there is no model {spec!r}: known are {KNOWN}")

@@ -12,7 +12,7 @@ from agent_core.context import ToolContext
 from agent_core.errors import ToolError
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, TextPiece
-from agent_core.models.fake import FakeModel
+from agent_core.models.fake.model import FakeModel
 from agent_core.models.http import HttpClient
 from app.demo import agents as demo
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_core.messages import Message, ResultStatus
-from agent_core.models.fake_words import listed
+from agent_core.models.fake.words import listed
 
 GO_ON = listed(
     """continue goon keepgoing carryon proceed resume goahead next more yescontinue

@@ -13,11 +13,11 @@ from typing import Any
 
 from agent_core.messages import well_formed
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece, ThinkingPiece
-from agent_core.models.fake_answer import answer_of, thought_of
-from agent_core.models.fake_arguments import Filled, Result, Sources, fill
-from agent_core.models.fake_fit import GUESS, LIKELY, SURE, core_of, members_of, required_of
-from agent_core.models.fake_task import Outcome, Task, read_task
-from agent_core.models.fake_words import is_chinese, values_in, words_of
+from agent_core.models.fake.answer import answer_of, thought_of
+from agent_core.models.fake.arguments import Filled, Result, Sources, fill
+from agent_core.models.fake.fit import GUESS, LIKELY, SURE, core_of, members_of, required_of
+from agent_core.models.fake.task import Outcome, Task, read_task
+from agent_core.models.fake.words import is_chinese, values_in, words_of
 from agent_core.models.http import HttpClient
 from agent_core.tools.base import ToolSpec
 

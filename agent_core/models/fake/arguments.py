@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_core.models.fake_fit import (
+from agent_core.models.fake.fit import (
     CODE_PARTS,
     DEEPEST,
     GUESS,
@@ -31,7 +31,7 @@ from agent_core.models.fake_fit import (
     wants_date,
     with_examples,
 )
-from agent_core.models.fake_words import Value, listed, parts_of, phrases_in
+from agent_core.models.fake.words import Value, listed, parts_of, phrases_in
 from agent_core.tools.base import ToolSpec
 
 SEARCH_PARTS = listed("query q search keyword keywords term topic")

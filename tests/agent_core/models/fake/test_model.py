@@ -8,7 +8,7 @@ import pytest
 
 from agent_core.messages import Message, ResultStatus, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece, ThinkingPiece
-from agent_core.models.fake import FakeModel
+from agent_core.models.fake.model import FakeModel
 from agent_core.models.http import HttpClient
 from agent_core.tools.base import ToolSpec
 from agent_core.tools.function import FunctionTool, tool

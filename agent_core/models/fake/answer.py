@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from agent_core.messages import ResultStatus
-from agent_core.models.fake_fit import DEEPEST, leaves_of
-from agent_core.models.fake_task import Outcome, Task
-from agent_core.models.fake_words import is_chinese, is_code, title_of
+from agent_core.models.fake.fit import DEEPEST, leaves_of
+from agent_core.models.fake.task import Outcome, Task
+from agent_core.models.fake.words import is_chinese, is_code, title_of
 from agent_core.tools.base import ToolSpec
 
 LONGEST_RESULT = 2000

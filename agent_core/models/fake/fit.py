@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_core.models.fake_words import STOP_WORDS, Value, is_code, listed, parts_of, shape_of, values_in
+from agent_core.models.fake.words import STOP_WORDS, Value, is_code, listed, parts_of, shape_of, values_in
 
 SURE, LIKELY, GUESS = 3, 2, 1
 

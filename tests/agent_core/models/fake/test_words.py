@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_core.models.fake_words import is_code, parts_of, phrases_in, shape_of, title_of, values_in, words_of
+from agent_core.models.fake.words import is_code, parts_of, phrases_in, shape_of, title_of, values_in, words_of
 
 
 @pytest.mark.parametrize(
