@@ -137,7 +137,10 @@ class Engine:
 
         async def add(lease: Lease, entries: Sequence[Entry]) -> None:
             known = history_of(entries, agent.name).message_ids
-            new = {message.id: message for message in messages if message.id not in known}
+            new: dict[str, Message] = {}
+            for message in messages:
+                if message.id not in known:
+                    new.setdefault(message.id, message)
             await self.store.append(lease, [message_entry(run_id, agent.name, message) for message in new.values()])
 
         await self._write(SessionKey(user_id=user_id, session_id=session_id), run_id, add)

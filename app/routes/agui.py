@@ -29,7 +29,8 @@ async def run_agent(request: Request) -> Response:
     _refuse_what_is_not_there(request)
     asked = parse_run_input(await read_json_body(request, settings.body_limit))
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
-    wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, [make() for make in services.converters])
+    converters = [make() for make in services.converters]
+    wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, converters, asked.parent_run_id)
     served = services.runs.start(
         agent,
         asked.input,

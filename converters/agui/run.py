@@ -29,12 +29,13 @@ class Run:
 
     claims = (AgentStart, AgentEnd, RunFailed, StepStart, StepEnd, ModelCallStart, FinalOutput)
 
-    def __init__(self, thread_id: str, run_id: str) -> None:
+    def __init__(self, thread_id: str, run_id: str, parent_run_id: str | None = None) -> None:
         self._ids = {"threadId": thread_id, "runId": run_id}
+        self._parent = parent_run_id
 
     def convert(self, event: Event) -> Sequence[Frame]:
         if isinstance(event, AgentStart):
-            return (started(self._ids["threadId"], self._ids["runId"]),)
+            return (started(self._ids["threadId"], self._ids["runId"], self._parent),)
         if isinstance(event, AgentEnd):
             return (compose({"type": "RUN_FINISHED", **self._ids, **_ending(event), **_usage(event.usage)}),)
         if isinstance(event, RunFailed):
@@ -42,9 +43,11 @@ class Run:
         return ()
 
 
-def started(thread_id: str, run_id: str) -> Frame:
-    """RUN_STARTED. The version is the one that this server speaks, not an echo of the client's."""
-    return compose({"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, "protocolVersion": "1.0"})
+def started(thread_id: str, run_id: str, parent_run_id: str | None = None) -> Frame:
+    """RUN_STARTED. The version is the one that this server speaks, not an echo of the client's; the
+    parent run is the client's own word."""
+    members = {"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, "protocolVersion": "1.0"}
+    return compose(members if parent_run_id is None else members | {"parentRunId": parent_run_id})
 
 
 def failed(message: str, code: str, usage: Iterable[Usage] = ()) -> Frame:

@@ -21,10 +21,17 @@ class AguiStream:
     whose converter raises is left out; the first such failure of a reader is logged.
     """
 
-    def __init__(self, thread_id: str, run_id: str, dialect: Dialect, converters: Sequence[Converter] = ()) -> None:
+    def __init__(
+        self,
+        thread_id: str,
+        run_id: str,
+        dialect: Dialect,
+        converters: Sequence[Converter] = (),
+        parent_run_id: str | None = None,
+    ) -> None:
         self._run_id = run_id
-        self._chain = Chain([*converters, *standard(thread_id, run_id)])
-        self._order = Order(started(thread_id, run_id), dialect)
+        self._chain = Chain([*converters, *standard(thread_id, run_id, parent_run_id)])
+        self._order = Order(started(thread_id, run_id, parent_run_id), dialect)
         self._failed = False
 
     @property

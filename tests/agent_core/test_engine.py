@@ -32,7 +32,7 @@ async def test_observe_adds_to_the_context_without_asking_the_model() -> None:
         await session.observe(agent, [user("seen", "1"), user("more", "2")])
         assert model.requests == []
         await session.call(agent, "hello")
-    assert [m.text for m in model.requests[0].messages] == ["seen again", "more", "hello"]
+    assert [m.text for m in model.requests[0].messages] == ["seen", "more", "hello"]
 
 
 async def test_tool_calls_and_results_cannot_be_observed() -> None:

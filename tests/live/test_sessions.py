@@ -107,3 +107,10 @@ async def test_a_server_that_ends_tells_its_open_runs() -> None:
         up.server.should_exit = True
         frames = await running
     assert frames[-1]["code"] == "draining"
+
+
+async def test_a_run_says_whose_child_it_is() -> None:
+    async with serving(Agent("a", ScriptedModel([says("hi")]))) as up:
+        frames = await run(up.url, run_input("go", parentRunId="above"))
+        assert frames[0]["parentRunId"] == "above"
+        assert "parentRunId" not in (await run(up.url, run_input("go")))[0]
