@@ -9,6 +9,7 @@ from agent_core.models.base import Model
 from agent_core.tools.base import Tool
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+MODEL_NAME = re.compile(r"[a-z0-9_-]+:\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Agent:
     def __post_init__(self) -> None:
         if not AGENT_NAME.fullmatch(self.name):
             raise ValueError(f"agent name {self.name!r}: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
-        if isinstance(self.model, str) and not re.fullmatch(r"[a-z0-9_-]+:\S+", self.model):
+        if isinstance(self.model, str) and not MODEL_NAME.fullmatch(self.model):
             raise ValueError(f"agent {self.name}: model {self.model!r} is not of the form provider:model")
         if self.max_iterations < 1:
             raise ValueError(f"agent {self.name}: max_iterations is {self.max_iterations}, but at least 1 is needed")

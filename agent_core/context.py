@@ -43,7 +43,8 @@ class ToolContext:
     and hidden from the model.
 
     `cancelled` is set when the call is no longer wanted (interrupt, time-out, deadline): a tool that
-    runs long in a thread looks at it. `emit(name, value)` sends a custom event to the client.
+    runs long in a thread looks at it. `emit(name, value)` sends a custom event to the client: at most
+    64 kB as JSON, and dropped where the client lags so far that the run waits for it. It can be called from a thread.
     """
 
     agent: str

@@ -8,7 +8,7 @@ it stops the runs that are under way.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
@@ -23,17 +23,17 @@ from agent_core.gate import Gate
 from agent_core.messages import Message, new_id
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
-from agent_core.react.run import Nowhere, Run, Sink
+from agent_core.react.interrupts import StopReason
+from agent_core.react.run import SAVING, Nowhere, Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.runner import SAVING, Runner
+from agent_core.runner import Runner
 from agent_core.sessions.entries import Entry, EntryKind, SessionKey, history_of, message_entry
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.store import Lease, Store
+from agent_core.sessions.store import Store
 from agent_core.stream import Channel
 from agent_core.usage import Usage
 
 Input = str | Message | RunInput
-Writer = Callable[[Lease, Sequence[Entry]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,24 +134,23 @@ class Engine:
             if message.role == "tool" or message.tool_calls:
                 raise InvalidRequest("Tool calls and their results cannot be observed.", f"messages[{index}]")
         run_id = new_id("observe")
-
-        async def add(lease: Lease, entries: Sequence[Entry]) -> None:
+        key = SessionKey(user_id=user_id, session_id=session_id)
+        async with self._runner.writing(key, run_id) as (lease, entries):
             known = history_of(entries, agent.name).message_ids
             new: dict[str, Message] = {}
             for message in messages:
                 if message.id not in known:
                     new.setdefault(message.id, message)
-            await self.store.append(lease, [message_entry(run_id, agent.name, message) for message in new.values()])
-
-        await self._write(SessionKey(user_id=user_id, session_id=session_id), run_id, add)
+            await self.store.append(lease, [message_entry(run_id, agent.name, each) for each in new.values()])
 
     async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:
         """Stop the session's run (or the named one, also while it waits). The run ends as `cancelled`,
         with its calls paired and the text so far kept. False where there is nothing to stop."""
-        for run in self._runner.under_way(SessionKey(user_id=user_id, session_id=session_id)):
-            if run_id is None or run.run_id == run_id:
-                return run.stop.request("interrupt")
-        return False
+        runs = self._runner.under_way(SessionKey(user_id=user_id, session_id=session_id))
+        named = [run for run in runs if run.run_id == run_id]
+        if run_id is None:
+            return bool(runs) and self.stop(runs[0], "interrupt")
+        return bool(named) and self.stop(named[-1], "interrupt")  # an id may come again: its latest attempt
 
     def session(self, user_id: str, session_id: str) -> "Session":
         """A handle on one session, with the same verbs."""
@@ -174,41 +173,10 @@ class Engine:
         """
         return self._runner.start(run, sink)
 
-    async def snapshot(self, key: SessionKey) -> bytes:
-        """The whole session as it stands, as JSON; `restore` takes it back."""
-        return msgspec.json.encode(
-            [_Line(e.run_id, e.kind, msgspec.Raw(e.body), e.lane) for e in await self.store.load(key)]
-        )
-
-    async def restore(self, key: SessionKey, snapshot: bytes) -> None:
-        """Fill an empty session from a snapshot. Raises InvalidRequest where it is not empty, or where
-        the bytes are no snapshot."""
-        try:
-            lines = msgspec.json.decode(snapshot, type=list[_Line])
-        except msgspec.MsgspecError as error:
-            raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
-
-        async def fill(lease: Lease, entries: Sequence[Entry]) -> None:
-            if entries:
-                raise InvalidRequest("The session is not empty; restore into a fresh one.")
-            restored = [Entry(run_id=li.run_id, kind=li.kind, body=bytes(li.body), lane=li.lane) for li in lines]
-            history_of(restored, "")  # a body that cannot be read is refused here, not in a later run
-            await self.store.append(lease, restored)
-
-        await self._write(key, new_id("restore"), fill)
-
-    async def _write(self, key: SessionKey, run_id: str, write: Writer) -> None:
-        """Do what a run does around its loop: gate, lease, load, and release."""
-        ticket = self.gate.enter(key, run_id)
-        try:
-            await ticket.wait()
-            lease = await self.store.acquire(key, self._runner.owner)
-            try:
-                await write(lease, await self.store.load(key))
-            finally:
-                await self.store.release(lease)
-        finally:
-            ticket.leave()
+    def stop(self, run: Run, reason: StopReason) -> bool:
+        """Stop a run that was admitted: its model or tool call is cancelled, its calls are paired and it
+        is saved. False where it was stopped already."""
+        return run.stop.request(reason)
 
 
 class Session:
@@ -237,10 +205,27 @@ class Session:
         return await self._engine.interrupt(user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id)
 
     async def snapshot(self) -> bytes:
-        return await self._engine.snapshot(self.key)
+        """The whole session as it stands, as JSON; `restore` takes it back."""
+        entries = await self._engine.store.load(self.key)
+        return msgspec.json.encode(
+            [_Line(each.run_id, each.kind, msgspec.Raw(each.body), each.lane) for each in entries]
+        )
 
     async def restore(self, snapshot: bytes) -> None:
-        await self._engine.restore(self.key, snapshot)
+        """Fill an empty session from a snapshot. Raises InvalidRequest where it is not empty, or where
+        the bytes are no snapshot."""
+        try:
+            lines = msgspec.json.decode(snapshot, type=list[_Line])
+            entries = [
+                Entry(run_id=each.run_id, kind=each.kind, body=bytes(each.body), lane=each.lane) for each in lines
+            ]
+            history_of(entries, "")  # a body that cannot be read is refused here, not in a later run
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
+        async with self._engine._runner.writing(self.key, new_id("restore")) as (lease, present):
+            if present:
+                raise InvalidRequest("The session is not empty; restore into a fresh one.")
+            await self._engine.store.append(lease, entries)
 
 
 class _Line(msgspec.Struct, array_like=True):

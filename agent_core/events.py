@@ -82,7 +82,7 @@ class ModelCallStart(Event, frozen=True, kw_only=True):
 
 
 class ModelCallEnd(Event, frozen=True, kw_only=True):
-    """The model's answer is complete. `usage` is None where the provider reported none."""
+    """The model's answer is complete, or broke off. `usage` is None where the provider reported none."""
 
     model: str
     usage: Usage | None = None
@@ -183,7 +183,8 @@ class Retry(Event, frozen=True, kw_only=True):
 
 
 class Custom(Event, frozen=True, kw_only=True):
-    """An event of a user's own: from a tool's context or a middleware."""
+    """An event of a user's own, from a tool's context. `size` is the value's as JSON, in bytes."""
 
     name: str
     value: Any
+    size: int = 0

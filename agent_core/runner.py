@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
 
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, RunError
@@ -13,20 +16,19 @@ from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
-from agent_core.react.interrupts import Stopped, StopReason
+from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
-from agent_core.react.run import Run, Sink
+from agent_core.react.run import SAVING, Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey, end_entry, history_of
-from agent_core.sessions.store import Store
+from agent_core.sessions.entries import Entry, SessionKey, end_entry, history_of
+from agent_core.sessions.store import Lease, Store
 
 logger = logging.getLogger(__name__)
 
-SAVING = 10.0
-"""Seconds that a run may take to pair, save and release at its end."""
-
 THREADS = 32
 """Synchronous tools that can run at the same time; the others wait for a thread."""
+
+End = AgentEnd | RunFailed
 
 
 class Runner:
@@ -36,19 +38,25 @@ class Runner:
     def __init__(self, store: Store, gate: Gate, http: HttpClient) -> None:
         self.store = store
         self.gate = gate
-        self.owner = new_id("worker")
+        self._owner = new_id("worker")
         self._http = http
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="tool")
         self._models: dict[str, Model] = {}
         self._runs: dict[SessionKey, list[Run]] = {}
-        self._tasks: set[asyncio.Task[AgentEnd | RunFailed]] = set()
+        self._tasks: set[asyncio.Task[End]] = set()
+        self._orphans: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     async def aclose(self) -> None:
+        """Stop what is under way, wait until it is saved, and close what is owned. Nothing new begins."""
+        self._closed = True
         for runs in list(self._runs.values()):
             for run in runs:
                 run.stop.request("draining")
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=SAVING)
+        if self._orphans:
+            await asyncio.wait(self._orphans, timeout=GRACE)
         await self._http.aclose()
         self._threads.shutdown(wait=False, cancel_futures=True)
         await self.store.aclose()
@@ -57,15 +65,9 @@ class Runner:
         """The session's runs: first the one that holds the gate, then those that wait."""
         return tuple(self._runs.get(key, ()))
 
-    def admit(
-        self,
-        agent: Agent,
-        given: RunInput,
-        key: SessionKey,
-        run_id: str | None = None,
-    ) -> Run:
-        """Check the input and take a place at the gate; nothing is done yet. Start the run, or leave
-        the ticket. Raises InvalidRequest, SessionBusy or QueueFull."""
+    def admit(self, agent: Agent, given: RunInput, key: SessionKey, run_id: str | None = None) -> Run:
+        """See Engine.admit."""
+        self._check_open()
         own = {tool.spec.name for tool in agent.tools}
         for index, spec in enumerate(given.tools):
             if spec.name in own:
@@ -84,75 +86,101 @@ class Runner:
             store=self.store,
             http=self._http,
             threads=self._threads,
+            stop=Stop(self._orphans),
         )
         self._runs.setdefault(key, []).append(run)
         return run
 
-    def start(self, run: Run, sink: Sink) -> asyncio.Task[AgentEnd | RunFailed]:
-        """Carry the run out in a task of its own, which is never cancelled; stop it by `run.stop`.
-
-        Its events go to the sink; the last one, which is also the task's result, is an AgentEnd or a
-        RunFailed, whatever happens.
-        """
+    def start(self, run: Run, sink: Sink) -> asyncio.Task[End]:
+        """See Engine.start."""
         run.attach(sink)
         task = asyncio.get_running_loop().create_task(self._carry_out(run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _carry_out(self, run: Run) -> AgentEnd | RunFailed:
-        end: AgentEnd | RunFailed | None = None
+    @asynccontextmanager
+    async def writing(self, key: SessionKey, run_id: str) -> AsyncGenerator[tuple[Lease, Sequence[Entry]], None]:
+        """What a run does around its loop, for those who only write: gate, lease, load, and release."""
+        self._check_open()
+        ticket = self.gate.enter(key, run_id)
+        try:
+            await ticket.wait()
+            async with asyncio.timeout(SAVING):
+                lease = await self.store.acquire(key, self._owner)
+                try:
+                    yield lease, await self.store.load(key)
+                finally:
+                    await self.store.release(lease)
+        except TimeoutError as error:
+            raise RunError("store_unavailable", detail="no answer in time") from error
+        finally:
+            ticket.leave()
+
+    async def _carry_out(self, run: Run) -> End:
+        end: End = _failed(run, RunError("internal"))
         try:
             end = await self._go(run)
+            if run.lease is not None:
+                end = await self._save(run, end)
         except Exception:
             logger.exception("run %s could not be ended properly", run.run_id)
         finally:
             self._forget(run)
             run.ticket.leave()
-        if end is None:
-            end = _failed(run, RunError("internal"))
-        run.announce()
-        run.emit(end)
+            run.announce()
+            run.emit(end)
         return end
 
-    async def _go(self, run: Run) -> AgentEnd | RunFailed:
-        end: AgentEnd | RunFailed
+    async def _go(self, run: Run) -> End:
         try:
             if not run.ticket.holds:
                 run.announce()
                 await run.stop.guard(run.ticket.wait())
-            run.lease = await self.store.acquire(run.key, self.owner)
-            run.history = history_of(await self.store.load(run.key), run.agent.name)
-            end = AgentEnd(run_id=run.run_id, status=await react(run), usage=run.usage)
+            await self._open(run)
+            return AgentEnd(run_id=run.run_id, status=await react(run), usage=run.usage)
         except Stopped as stopped:
-            end = _stopped(run, stopped.reason)
+            return _stopped(run, stopped.reason)
         except RunError as error:
             logger.warning("run %s failed: %s (%s)", run.run_id, error.code, error.detail or "no detail")
-            end = _failed(run, error)
-        except Exception:
+            return _failed(run, error)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # a cancel that leaked out of a store is no reason to end without a word
             logger.exception("run %s failed", run.run_id)
-            end = _failed(run, RunError("internal"))
-        if run.lease is not None:
-            end = await self._save(run, end)
-        return end
+            return _failed(run, RunError("internal"))
 
-    async def _save(self, run: Run, end: AgentEnd | RunFailed) -> AgentEnd | RunFailed:
-        """Pair what is open, write the end down and release. A failure here is the run's failure."""
+    async def _open(self, run: Run) -> None:
+        """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
+        try:
+            run.lease = await run.stop.guard(self.store.acquire(run.key, self._owner), SAVING)
+            entries = await run.stop.guard(self.store.load(run.key), SAVING)
+        except (RunError, Stopped):
+            raise
+        except Exception as error:
+            raise RunError("store_unavailable", detail=type(error).__name__) from error
+        run.history = history_of(entries, run.agent.name)
+
+    async def _save(self, run: Run, end: End) -> End:
+        """Pair what is open, write the end down and release. What fails in writing is the run's failure;
+        a release that fails is not, since all is stored."""
+        assert run.lease is not None
         try:
             async with asyncio.timeout(SAVING):
-                if isinstance(end, AgentEnd):
-                    if end.status == "cancelled":
-                        await settle(run)
-                    await run.append(end_entry(run.run_id, end.status))
-                else:
+                if isinstance(end, RunFailed) or end.status == "cancelled":
                     await settle(run)
-                    await run.append(end_entry(run.run_id, "failed", end.code))
-        except TimeoutError:
-            end = _failed(run, RunError("store_unavailable"))
+                status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
+                await run.append(end_entry(run.run_id, status, code))
         except RunError as error:
             end = _failed(run, error)
-        assert run.lease is not None
-        await self.store.release(run.lease)
+        except BaseException:
+            logger.exception("run %s could not be saved", run.run_id)
+            end = _failed(run, RunError("store_unavailable"))
+        try:
+            async with asyncio.timeout(SAVING):
+                await self.store.release(run.lease)
+        except BaseException:
+            logger.exception("run %s: its lease could not be released and will expire", run.run_id)
         return end
 
     def _forget(self, run: Run) -> None:
@@ -160,6 +188,10 @@ class Runner:
         runs.remove(run)
         if not runs:
             del self._runs[run.key]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RunError("draining", "The engine is closed.")
 
     def _model_of(self, agent: Agent) -> Model:
         if not isinstance(agent.model, str):
@@ -170,7 +202,7 @@ class Runner:
         return model
 
 
-def _stopped(run: Run, reason: StopReason) -> AgentEnd | RunFailed:
+def _stopped(run: Run, reason: StopReason) -> End:
     if reason == "deadline":
         return _failed(run, RunError("run_deadline"))
     if reason == "draining":

@@ -47,6 +47,7 @@ class RunStream(EventSourceResponse):
         super().__init__(_frames(served, wire), headers=HEADERS, ping=ping, ping_message_factory=_ping, sep="\n")
         self._served = served
         self._stalled = stalled
+        self._sending = 0
         self._sending_since: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,9 +68,13 @@ class RunStream(EventSourceResponse):
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
         # The parent arms a cancel scope for each write, which costs a fifth of a run; the watch looks
         # at one timestamp now and then.
-        self._sending_since = monotonic()
+        # The stream and its pings are two senders: the time runs from the last write that went through.
+        if not self._sending:
+            self._sending_since = monotonic()
+        self._sending += 1
         await send(message)
-        self._sending_since = None
+        self._sending -= 1
+        self._sending_since = monotonic() if self._sending else None
 
 
 class StallWatch:

@@ -66,3 +66,15 @@ def kinds(events: Sequence[Event]) -> list[str]:
     """The events' class names, without the ones that no client sees."""
     quiet = {"StepStart", "StepEnd", "ModelCallStart", "ModelCallEnd", "ToolResultStart", "FinalOutput"}
     return [type(event).__name__ for event in events if type(event).__name__ not in quiet]
+
+
+class Collected:
+    """A sink that keeps the events in a list."""
+
+    full = False
+
+    def __init__(self, events: list[Event]) -> None:
+        self.emit = events.append
+
+    async def room(self) -> None:
+        pass

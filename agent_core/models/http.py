@@ -43,9 +43,10 @@ class Timeouts:
 class IdleWatch:
     """Ends what is waited for inside `with watch:` when nothing has come for `idle` seconds.
 
-    One timer for a whole answer: it is not moved with each chunk, but looks at the time of the last one
-    when it fires. `rest` stops the clock while the consumer is at work, who may be slower than the
-    provider, and `start` starts it again. To be entered and left in one and the same task.
+    Such a call is not tried again: its client has waited that long already. One timer serves a whole
+    answer: it is not moved with each chunk, but looks at the time of the last one when it fires. `rest`
+    stops the clock while the consumer is at work, who may be slower than the provider, and `start`
+    starts it again. To be entered and left in one and the same task.
     """
 
     __slots__ = ("_cancelling", "_expired", "_handle", "_idle", "_loop", "_since", "_task")
@@ -85,7 +86,7 @@ class IdleWatch:
             return
         # A cancel from outside that came as well goes on: the task counts them.
         if self._task.uncancel() <= self._cancelling:
-            raise ModelError("model_timeout", detail=f"no data for {self._idle:g} s", retryable=True) from None
+            raise ModelError("model_timeout", detail=f"no data for {self._idle:g} s") from None
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result; ModelError model_timeout if the time was up before it came."""

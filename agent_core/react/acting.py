@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import orjson
+from pydantic_core import to_json
 
 from agent_core.context import ToolContext
 from agent_core.errors import ToolError
@@ -14,20 +17,30 @@ from agent_core.react.interrupts import Stopped
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.permissions import judge
 from agent_core.react.run import Run
+from agent_core.sessions.entries import started_entry
 from agent_core.tools.base import Tool
 
 logger = logging.getLogger(__name__)
 
+LARGEST_CUSTOM = 64 * 1024
+"""Bytes of JSON that a tool may send in one custom event."""
+
 
 async def act(run: Run, message: Message) -> bool:
-    """Answer the calls of the message, which is stored already.
+    """Store the message and answer its calls.
 
-    Returns True where calls are left that wait for the client. A failing tool is a result; the only
-    thing that comes up from here is Stopped, and then `settle` answers what is open.
+    The calls that are cleared to run are stored as started together with it: after a crash, nobody runs
+    one of them again. Returns True where calls are left that wait for the client. A failing tool is a
+    result; what comes up from here is Stopped, or the store's failure, and then `settle` answers what
+    is open.
     """
+    verdicts = [judge(run, call) for call in message.tool_calls]
+    cleared = [call for call, verdict in zip(message.tool_calls, verdicts, strict=True) if verdict.kind == "run"]
+    await run.commit(message, after=[started_entry(run.run_id, call.id) for call in cleared])
     waiting: list[str] = []
-    for call in message.tool_calls:
-        verdict = judge(run, call)
+    for call, verdict in zip(message.tool_calls, verdicts, strict=True):
+        if run.sink.full:
+            await run.stop.guard(run.sink.room())
         if verdict.kind == "client":
             waiting.append(call.id)
         elif verdict.kind == "run":
@@ -67,10 +80,9 @@ async def settle(run: Run, reason: str = "") -> None:
         await answer(run, result_of(call, status, reason))
 
 
-async def repair(run: Run) -> None:
-    """Answer the calls that a lost run left open. Nobody knows how far they came."""
-    for call in open_calls(run.history.messages):
-        await answer(run, result_of(call, "interrupted"))
+def lost_results(run: Run, calls: Iterable[ToolCall]) -> list[Message]:
+    """Results for calls that a lost run left open: nobody knows how far those came that had started."""
+    return [result_of(call, "interrupted" if call.id in run.history.started else "not_run") for call in calls]
 
 
 async def _run(run: Run, message: Message, call: ToolCall, arguments: Mapping[str, Any]) -> None:
@@ -117,7 +129,9 @@ async def _invoke(tool: Tool, arguments: Mapping[str, Any], context: ToolContext
         if task is not None and task.cancelling():
             raise
         raise _Failed("The tool's own work was cancelled.") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a tool raises is its own failure, sys.exit included
         reference = new_id("err")
         logger.exception("run %s: tool %s failed (%s)", run.run_id, tool.spec.name, reference)
         raise _Failed(f"{type(error).__name__} (reference {reference})") from error
@@ -127,8 +141,16 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event) -> ToolContex
     loop = asyncio.get_running_loop()
 
     def emit(name: str, value: Any) -> None:
-        event = Custom(run_id=run.run_id, name=name, value=value)
-        loop.call_soon_threadsafe(run.emit, event)
+        # As JSON and back: what the tool does with the value later must not change what was said.
+        text = to_json(value, fallback=str, inf_nan_mode="null", serialize_unknown=True)
+        if len(text) > LARGEST_CUSTOM:
+            raise ValueError(f"{name}: the value has {len(text)} bytes of JSON, but at most {LARGEST_CUSTOM} are sent")
+        event = Custom(run_id=run.run_id, name=well_formed(name), value=orjson.loads(text), size=len(text))
+        loop.call_soon_threadsafe(tell, event)
+
+    def tell(event: Custom) -> None:
+        if not run.sink.full:  # a client that lags misses it, rather than the server filling up
+            run.emit(event)
 
     return ToolContext(
         agent=run.agent.name,

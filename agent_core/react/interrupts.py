@@ -25,15 +25,19 @@ class Stopped(Exception):  # control flow: it passes every handler that makes er
 
 
 class Stop:
-    """One run's stop, and the child task that it would cancel. The first reason stands."""
+    """One run's stop, and the child task that it would cancel. The first reason stands.
+
+    `orphans` takes the children that are still cleaning up when the run goes on without them; whoever
+    owns it waits for them at the end.
+    """
 
     __slots__ = ("_child", "_orphans", "_waiter", "reason")
 
-    def __init__(self) -> None:
+    def __init__(self, orphans: "set[asyncio.Task[Any]] | None" = None) -> None:
         self.reason: StopReason | None = None
         self._child: asyncio.Task[Any] | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._orphans: set[asyncio.Task[Any]] = set()
+        self._orphans = orphans if orphans is not None else set()
 
     def request(self, reason: StopReason) -> bool:
         """Stop the run. False where it was stopped already."""
@@ -87,7 +91,7 @@ class Stop:
         return child.result()
 
     def _leave_behind(self, child: asyncio.Task[Any]) -> None:
-        self._orphans.add(child)  # a task that nobody refers to may be collected while it cleans up
+        self._orphans.add(child)
         child.add_done_callback(self._forget)
         child.cancel()
 

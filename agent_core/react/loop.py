@@ -20,7 +20,7 @@ from agent_core.events import (
     TextStart,
 )
 from agent_core.messages import Message, new_id
-from agent_core.react.acting import act, repair, result_event, settle
+from agent_core.react.acting import act, lost_results, result_event, settle
 from agent_core.react.intake import merge, waiting_for_client
 from agent_core.react.pairing import open_calls
 from agent_core.react.run import Run
@@ -36,6 +36,8 @@ NO_SUMMARY = (
     "What was found so far is kept: say “continue” to go on."
 )
 
+BROKEN_OFF = "The summary above broke off. What was found so far is kept: say “continue” to go on."
+
 
 async def react(run: Run) -> RunStatus:
     """Take the input in and go through the rounds. Returns how the run ended.
@@ -44,41 +46,40 @@ async def react(run: Run) -> RunStatus:
     caller's to settle.
     """
     await _take_in(run)
+    if not run.history.messages:
+        return "completed"  # nothing was said that counts: a model refuses an empty conversation
     left = waiting_for_client(run.history.messages, run.tools)
     if left:
         run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in left)))
         return "client_tools"
-    await repair(run)
     while run.iteration < run.agent.max_iterations:
         run.stop.check()
         status = await _round(run)
         if status is not None:
             return status
         run.iteration += 1
-    return await _summarize(run)
+    return await summarize(run)
 
 
 async def _take_in(run: Run) -> None:
     waiting = waiting_for_client(run.history.messages, run.tools)
+    lost = lost_results(run, (call for call in open_calls(run.history.messages) if call not in waiting))
     new = merge(run.history, run.input.messages, waiting)
-    results = [message for message in new if message.role == "tool"]
-    said = [message for message in new if message.role != "tool"]
-    await run.commit(*results, *said, before=(run_entry(run.run_id, run.agent.name),))
+    await run.commit(*lost, *new, before=[run_entry(run.run_id, run.agent.name)])
     run.announce()
-    for result in results:
-        if result.status == "not_run":  # the client knows its own answers; this one is ours
-            run.emit(result_event(run, result))
+    unasked = [message for message in new if message.role == "tool" and message.status == "not_run"]
+    for result in (*lost, *unasked):  # the client knows its own answers; these are ours
+        run.emit(result_event(run, result))
 
 
 async def _round(run: Run) -> RunStatus | None:
     run.emit(StepStart(run_id=run.run_id, iteration=run.iteration))
     message = await take_turn(run, tools=run.offered)
-    if not message.tool_calls and not message.text.strip():
-        run.stop.check()
+    if not message.tool_calls and not message.text.strip() and not run.nudged:
+        run.nudged = True
         message = await take_turn(run, tools=run.offered, nudge=NUDGE)
     status: RunStatus | None = None
     if message.tool_calls:
-        await run.commit(message)
         if await act(run, message):
             status = "client_tools"
     else:
@@ -88,7 +89,8 @@ async def _round(run: Run) -> RunStatus | None:
     return status
 
 
-async def _summarize(run: Run) -> RunStatus:
+async def summarize(run: Run) -> RunStatus:
+    """The way out when the budget is used up: settle what is pending, say so, and ask for a closing answer."""
     run.stop.check()
     pending = open_calls(run.history.messages)
     if pending:
@@ -98,12 +100,14 @@ async def _summarize(run: Run) -> RunStatus:
     run.emit(
         ExceedMaxIters(run_id=run.run_id, max_iters=run.agent.max_iterations, current_iter=run.iteration),
     )
+    fallback = NO_SUMMARY
     try:
         message = await take_turn(run, tools=(), closing=True)
     except ModelError as error:
         logger.warning("run %s: the closing call failed (%s)", run.run_id, error.code)
         message = Message(id=new_id("msg"), role="assistant")
-    await _give_answer(run, message, NO_SUMMARY)
+        fallback = BROKEN_OFF if run.history.messages[-1].role == "assistant" else NO_SUMMARY
+    await _give_answer(run, message, fallback)
     return "max_iterations"
 
 

@@ -9,25 +9,28 @@ from collections.abc import Iterable, Sequence
 
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id
 
-EXPLANATIONS: dict[ResultStatus, str] = {
-    "ok": "",
-    "error": "The tool failed.",
-    "timed_out": "The tool did not finish in time; whether it had an effect is not known.",
-    "interrupted": "The call was interrupted before it had a result; whether it had an effect is not known.",
-    "denied": "The call was denied and not run.",
-    "not_run": "The call was not run.",
+EXPLANATIONS: dict[ResultStatus, tuple[str, str]] = {
+    "ok": ("", ""),
+    "error": ("Error: ", "the tool failed."),
+    "timed_out": ("Timed out: ", "the tool did not finish in time; whether it had an effect is not known."),
+    "interrupted": ("Interrupted: ", "there was no result yet; whether the call had an effect is not known."),
+    "denied": ("Denied: ", "the call was not allowed and not run."),
+    "not_run": ("Not run: ", "the call was not begun."),
 }
+"""What the model is told of each status, and why where nobody knows better."""
 
 
 def result_of(call: ToolCall, status: ResultStatus, content: str = "", *, message_id: str = "") -> Message:
-    """The tool message that answers the call; without content, the status is put in words."""
+    """The tool message that answers the call. All but `ok` is said at the head of the text: providers
+    have no member for it."""
+    label, explanation = EXPLANATIONS[status]
     return Message(
         id=message_id or new_id("result"),
         role="tool",
         name=call.name,
         tool_call_id=call.id,
         status=status,
-        content=content or EXPLANATIONS[status],
+        content=f"{label}{content or explanation}",
     )
 
 

@@ -1,14 +1,18 @@
 """An assistant message while it is being streamed: pieces go in, events of whole blocks come out.
 
 Blocks never interleave, since old clients refuse it: text, thinking and each tool call are started,
-filled and ended one after another. A provider may mix them (arguments of two calls in turn); then what
-does not belong to the open call is held back until its arguments are complete JSON, or the answer ends.
+filled and ended one after another. A provider may mix them (arguments of two calls in turn); then the
+blocks behind the open call wait, each with what has come for it, until the call's arguments are a whole
+JSON value or the answer ends. A call without any arguments counts as unfinished until then: they may
+still come.
 """
 
-from collections.abc import Callable
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
 
-import orjson
-
+from agent_core.errors import ModelError
 from agent_core.events import (
     Event,
     TextDelta,
@@ -24,30 +28,65 @@ from agent_core.events import (
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
 
+MOST_CALLS = 128
+"""Calls of one answer; more are a model gone wild."""
+
+_TOKENS = re.compile(r'\\.|\\$|["{}\[\]]', re.DOTALL)
+
+
+class _Text:
+    """A run of text."""
+
+    __slots__ = ("parts",)
+    whole = True
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+
+class _Thinking:
+    """A run of thinking, with the id of its block."""
+
+    __slots__ = ("id", "parts")
+    whole = True
+
+    def __init__(self, block_id: str) -> None:
+        self.id = block_id
+        self.parts: list[str] = []
+
 
 class _Call:
-    """A call that is being streamed."""
+    """A tool call. `whole` says whether its arguments so far are a complete object or array; each
+    character is looked at once, however many pieces there are."""
 
-    __slots__ = ("_complete", "_judged", "arguments", "extra", "id", "name")
+    __slots__ = ("_depth", "_escaped", "_in_string", "ended", "extra", "id", "name", "parts", "whole")
 
-    def __init__(self, call_id: str, piece: CallPiece) -> None:
+    def __init__(self, call_id: str, name: str, extra: Mapping[str, Any]) -> None:
         self.id = call_id
-        self.name = piece.name
-        self.extra = piece.extra
-        self.arguments: list[str] = []
-        self._judged = -1
-        self._complete = False
+        self.name = name
+        self.extra = extra
+        self.parts: list[str] = []
+        self.whole = False
+        self.ended = False
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
 
-    def complete(self) -> bool:
-        """Whether the arguments so far are JSON. Judged again only after more came."""
-        if self._judged != len(self.arguments):
-            self._judged = len(self.arguments)
-            try:
-                orjson.loads("".join(self.arguments))
-                self._complete = True
-            except ValueError:
-                self._complete = False
-        return self._complete
+    def add(self, text: str) -> None:
+        self.parts.append(text)
+        if self._escaped:
+            text, self._escaped = text[1:], False
+        for token in _TOKENS.findall(text):
+            if token == '"':
+                self._in_string = not self._in_string
+            elif token == "\\":
+                self._escaped = True  # what it escapes comes with the next piece
+            elif not self._in_string and len(token) == 1:
+                self._depth += 1 if token in "{[" else -1
+                self.whole = self._depth == 0
+
+
+_Block = _Text | _Thinking | _Call
 
 
 class Reply:
@@ -63,106 +102,126 @@ class Reply:
         self._emit = emit
         self._used = used
         self._with_calls = calls
-        self._text: list[str] = []
-        self._thinking: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._open: TextStart | ThinkingStart | _Call | None = None
+        self._blocks: list[_Block] = []
         self._thoughts = 0
-        self._held: list[Piece] = []
+        self._calls = 0
+        self._by_index: dict[int, _Call] = {}
+        self._open: _Block | None = None
+        self._waiting: deque[_Block] = deque()
 
     def take(self, piece: Piece) -> None:
-        """Add a piece and emit what can be emitted in order."""
-        opened = self._open
-        if type(piece) is TextPiece and type(opened) is TextStart:  # the hot path
-            self._text.append(piece.text)
-            self._emit(TextDelta(run_id=self._run_id, reply_id=self.id, text=piece.text))
-        elif type(opened) is _Call and not self._belongs(piece, opened) and (self._held or not opened.complete()):
-            self._held.append(piece)
-            if opened.complete():
-                self._replay()
-        else:
-            self._place(piece)
+        """Add a piece and emit what can be emitted in order.
 
-    def _belongs(self, piece: Piece, call: _Call) -> bool:
-        return type(piece) is ArgumentsPiece and self._by_index.get(piece.index) is call
-
-    def _replay(self) -> None:
-        held, self._held = self._held, []
-        self._end_block()
-        for piece in held:
-            self.take(piece)
-
-    def _place(self, piece: Piece) -> None:
-        if type(piece) is TextPiece:
-            self._start_text(piece.text)
-        elif type(piece) is ThinkingPiece:
-            self._think(piece.text)
+        Raises ModelError `model_bad_answer` for more than MOST_CALLS calls.
+        """
+        kind = piece.__class__
+        if kind is TextPiece:
+            self._say(piece.text)  # type: ignore[union-attr]
+        elif kind is ThinkingPiece:
+            self._think(piece.text)  # type: ignore[union-attr]
         elif not self._with_calls:
             return
-        elif type(piece) is CallPiece:
-            self._start_call(piece)
-        elif type(piece) is ArgumentsPiece:
-            self._add_arguments(piece)
+        elif isinstance(piece, CallPiece):
+            self._call(piece)
+        elif isinstance(piece, ArgumentsPiece):
+            self._argue(piece)
 
-    def _start_text(self, text: str) -> None:
-        self._end_block()
-        self._open = TextStart(run_id=self._run_id, reply_id=self.id)
-        self._emit(self._open)
-        self._text.append(text)
-        self._emit(TextDelta(run_id=self._run_id, reply_id=self.id, text=text))
+    def _say(self, text: str) -> None:
+        block = self._last()
+        if block.__class__ is not _Text:
+            block = self._add(_Text())
+        block.parts.append(text)
+        if block is self._open:
+            self._emit(TextDelta(run_id=self._run_id, reply_id=self.id, text=text))
 
     def _think(self, text: str) -> None:
-        if type(self._open) is not ThinkingStart:
-            self._end_block()
+        block = self._last()
+        if not isinstance(block, _Thinking):
             self._thoughts += 1
-            block = f"{self.id}-thinking-{self._thoughts}"
-            self._open = ThinkingStart(run_id=self._run_id, reply_id=self.id, block_id=block)
-            self._emit(self._open)
-        self._thinking.append(text)
-        self._emit(
-            ThinkingDelta(run_id=self._run_id, reply_id=self.id, block_id=self._open.block_id, text=text),
-        )
+            block = _Thinking(f"{self.id}-thinking-{self._thoughts}")
+            self._add(block)
+        block.parts.append(text)
+        if block is self._open:
+            self._emit(ThinkingDelta(run_id=self._run_id, reply_id=self.id, block_id=block.id, text=text))
 
-    def _start_call(self, piece: CallPiece) -> None:
-        self._end_block()
+    def _call(self, piece: CallPiece) -> None:
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            raise ModelError("model_bad_answer", detail=f"more than {MOST_CALLS} tool calls in one answer")
         call_id = piece.id if piece.id and piece.id not in self._used else new_id("call")
         self._used.add(call_id)
-        call = _Call(call_id, piece)
-        self._calls.append(call)
-        self._by_index[piece.index] = call
-        self._open = call
-        self._emit(ToolCallStart(run_id=self._run_id, reply_id=self.id, call_id=call_id, name=call.name))
+        call = self._by_index[piece.index] = _Call(call_id, piece.name, piece.extra)
+        self._add(call)
 
-    def _add_arguments(self, piece: ArgumentsPiece) -> None:
+    def _argue(self, piece: ArgumentsPiece) -> None:
         call = self._by_index.get(piece.index)
-        if call is None:
-            return  # arguments of a call that was never begun
-        call.arguments.append(piece.text)
+        if call is None or call.ended:
+            return  # what a client was shown as ended is what will be run
+        call.add(piece.text)
         if call is self._open:
             self._emit(ToolCallDelta(run_id=self._run_id, reply_id=self.id, call_id=call.id, text=piece.text))
+            if call.whole and self._waiting:
+                self._advance()
 
-    def _end_block(self) -> None:
-        opened, self._open = self._open, None
-        if type(opened) is TextStart:
+    def _last(self) -> _Block | None:
+        """The block that new text or thinking belongs to: the last one, open or waiting."""
+        return self._waiting[-1] if self._waiting else self._open
+
+    def _add(self, block: _Block) -> _Block:
+        self._blocks.append(block)
+        self._waiting.append(block)
+        if self._open is None or self._open.whole:
+            self._advance()
+        return block
+
+    def _advance(self) -> None:
+        """End the open block and open those that wait, up to the first that is not whole."""
+        while self._waiting:
+            self._end()
+            self._start(self._waiting.popleft())
+            if self._open is not None and not self._open.whole:
+                return
+
+    def _start(self, block: _Block) -> None:
+        self._open = block
+        ids = {"run_id": self._run_id, "reply_id": self.id}
+        text = "".join(block.parts)
+        if isinstance(block, _Call):
+            self._emit(ToolCallStart(**ids, call_id=block.id, name=block.name))
+            if text:
+                self._emit(ToolCallDelta(**ids, call_id=block.id, text=text))
+        elif isinstance(block, _Thinking):
+            self._emit(ThinkingStart(**ids, block_id=block.id))
+            if text:
+                self._emit(ThinkingDelta(**ids, block_id=block.id, text=text))
+        else:
+            self._emit(TextStart(**ids))
+            if text:
+                self._emit(TextDelta(**ids, text=text))
+
+    def _end(self) -> None:
+        block, self._open = self._open, None
+        if isinstance(block, _Call):
+            block.ended = True
+            self._emit(ToolCallEnd(run_id=self._run_id, reply_id=self.id, call_id=block.id))
+        elif isinstance(block, _Thinking):
+            self._emit(ThinkingEnd(run_id=self._run_id, reply_id=self.id, block_id=block.id))
+        elif block is not None:
             self._emit(TextEnd(run_id=self._run_id, reply_id=self.id))
-        elif type(opened) is ThinkingStart:
-            self._emit(ThinkingEnd(run_id=self._run_id, reply_id=self.id, block_id=opened.block_id))
-        elif type(opened) is _Call:
-            self._emit(ToolCallEnd(run_id=self._run_id, reply_id=self.id, call_id=opened.id))
 
     def finish(self) -> Message:
         """End what is open and return the message: whole after a good stream, else what had come."""
-        while self._held:
-            self._replay()  # ends at least one call each time, so it comes to an end
-        self._end_block()
+        while self._waiting:
+            self._advance()
+        self._end()
         return Message(
             id=self.id,
             role="assistant",
-            content="".join(self._text),
-            thinking="".join(self._thinking),
+            content="".join(part for block in self._blocks if isinstance(block, _Text) for part in block.parts),
+            thinking="".join(part for block in self._blocks if isinstance(block, _Thinking) for part in block.parts),
             tool_calls=tuple(
-                ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments) or "{}", extra=call.extra)
-                for call in self._calls
+                ToolCall(id=call.id, name=call.name, arguments="".join(call.parts) or "{}", extra=call.extra)
+                for call in self._blocks
+                if isinstance(call, _Call)
             ),
         )

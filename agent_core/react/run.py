@@ -1,12 +1,14 @@
 """One run while it lasts: what it works on, where its events go, and how it writes."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent_core.agent import Agent
 from agent_core.context import RunContext
+from agent_core.errors import RunError
 from agent_core.events import AgentStart, Event
 from agent_core.gate import Ticket
 from agent_core.messages import Message
@@ -18,6 +20,9 @@ from agent_core.sessions.entries import Entry, History, SessionKey, message_entr
 from agent_core.sessions.store import Lease, Store
 from agent_core.tools.base import Tool, ToolSpec
 from agent_core.usage import Usage, add_up
+
+SAVING = 10.0
+"""Seconds that the store may take for one append, and a run to pair, save and release at its end."""
 
 
 class Sink(Protocol):
@@ -73,6 +78,7 @@ class Run:
     started: set[str] = field(default_factory=set)
     usages: list[Usage] = field(default_factory=list)
     answer: Message | None = None
+    nudged: bool = False
     tools: Mapping[str, Tool] = field(init=False)
     offered: tuple[ToolSpec, ...] = field(init=False)
     announced: bool = False
@@ -93,17 +99,25 @@ class Run:
             self.announced = True
             self.emit(AgentStart(run_id=self.run_id, agent=self.agent.name))
 
-    async def commit(self, *messages: Message, before: tuple[Entry, ...] = ()) -> None:
-        """Append the messages to the session; when this returns, they are stored."""
+    async def commit(self, *messages: Message, before: Sequence[Entry] = (), after: Sequence[Entry] = ()) -> None:
+        """Append the messages to the session, between other entries; when this returns, all are stored."""
         entries = [message_entry(self.run_id, self.agent.name, message) for message in messages]
-        await self.append(*before, *entries)
+        await self.append(*before, *entries, *after)
         for message in messages:
             self.history.add(message)
 
     async def append(self, *entries: Entry) -> None:
+        """Append entries. Raises RunError: `worker_lost`, or `store_unavailable` for whatever else goes
+        wrong in the store, silence for SAVING seconds included."""
         if self.lease is None:
             raise RuntimeError("a run writes only under its lease")
-        await self.store.append(self.lease, entries)
+        try:
+            async with asyncio.timeout(SAVING):
+                await self.store.append(self.lease, entries)
+        except RunError:
+            raise
+        except Exception as error:
+            raise RunError("store_unavailable", detail=type(error).__name__) from error
 
     @property
     def usage(self) -> tuple[Usage, ...]:

@@ -4,12 +4,11 @@ import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from agent_core.errors import Code, ModelError
+from agent_core.errors import Code
 from agent_core.events import ModelCallEnd, ModelCallStart, Retry
 from agent_core.messages import Message, new_id
 from agent_core.models.base import ModelRequest, Retries, UsagePiece
 from agent_core.models.resilient import stream_with_retries
-from agent_core.react.interrupts import Stopped
 from agent_core.react.pairing import paired
 from agent_core.react.reply import Reply
 from agent_core.react.run import Run
@@ -35,7 +34,8 @@ async def take_turn(
 
     `closing` puts the closing instruction in front of the agent's own; `nudge` is said to the model as
     one more user message. Neither is stored. Where the call fails or is stopped, what had come is
-    stored, since the client has seen it, and ModelError or Stopped goes on.
+    stored, since the client has seen it, and the failure (ModelError, Stopped, or anything that a model
+    of the user's own raises) goes on.
     """
     reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing)
     request = ModelRequest(messages=_view(run, closing, nudge), tools=tuple(tools))
@@ -43,23 +43,21 @@ async def take_turn(
     usage: list[Usage] = []
     try:
         await run.stop.guard(_stream(run, request, reply, usage))
-    except (Stopped, ModelError):
+    except Exception:
         partial = reply.finish()
-        run.usages += usage
+        _account(run, reply, usage)
         if partial.text or partial.tool_calls:
             await run.commit(partial)
         raise
     message = reply.finish()
-    run.usages += usage
-    run.emit(
-        ModelCallEnd(
-            run_id=run.run_id,
-            reply_id=reply.id,
-            model=run.model.name,
-            usage=usage[0] if usage else None,
-        )
-    )
+    _account(run, reply, usage)
     return message
+
+
+def _account(run: Run, reply: Reply, usage: list[Usage]) -> None:
+    run.usages += usage
+    cost = usage[0] if usage else None
+    run.emit(ModelCallEnd(run_id=run.run_id, reply_id=reply.id, model=run.model.name, usage=cost))
 
 
 async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usage]) -> None:

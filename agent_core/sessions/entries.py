@@ -11,8 +11,9 @@ import msgspec
 
 from agent_core.messages import Message
 
-EntryKind = Literal["run", "message", "end"]
-"""`run`: a run began (its agent). `message`: something was said. `end`: the run ended (its status)."""
+EntryKind = Literal["run", "message", "started", "end"]
+"""`run`: a run began (its agent). `message`: something was said. `started`: a call was cleared to run, and
+may have had an effect from here on. `end`: the run ended (its status)."""
 
 
 class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
@@ -39,6 +40,10 @@ class MessageBody(msgspec.Struct, frozen=True, kw_only=True):
     message: Message
 
 
+class StartedBody(msgspec.Struct, frozen=True, kw_only=True):
+    call_id: str
+
+
 class RunBody(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
 
@@ -52,6 +57,7 @@ class EndBody(msgspec.Struct, frozen=True, kw_only=True):
 
 _encoder = msgspec.json.Encoder()
 _message = msgspec.json.Decoder(MessageBody)
+_started = msgspec.json.Decoder(StartedBody)
 
 
 def message_entry(run_id: str, agent: str, message: Message) -> Entry:
@@ -62,6 +68,10 @@ def run_entry(run_id: str, agent: str) -> Entry:
     return Entry(run_id=run_id, kind="run", body=_encoder.encode(RunBody(agent=agent)))
 
 
+def started_entry(run_id: str, call_id: str) -> Entry:
+    return Entry(run_id=run_id, kind="started", body=_encoder.encode(StartedBody(call_id=call_id)))
+
+
 def end_entry(run_id: str, status: str, code: str | None = None) -> Entry:
     return Entry(run_id=run_id, kind="end", body=_encoder.encode(EndBody(status=status, code=code)))
 
@@ -70,13 +80,14 @@ def end_entry(run_id: str, status: str, code: str | None = None) -> Entry:
 class History:
     """The conversation of one agent in one session.
 
-    `message_ids` are those of this agent's messages; `call_ids` are those of the whole session, in
-    which a call's id is unique whichever agent made it.
+    `message_ids` are those of this agent's messages; `call_ids` and `started` are those of the whole
+    session, in which a call's id is unique whichever agent made it.
     """
 
     messages: list[Message] = field(default_factory=list)
     message_ids: set[str] = field(default_factory=set)
     call_ids: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
 
     def add(self, message: Message) -> None:
         self.messages.append(message)
@@ -94,4 +105,6 @@ def history_of(entries: Iterable[Entry], agent: str) -> History:
                 history.add(body.message)
             else:
                 history.call_ids.update(call.id for call in body.message.tool_calls)
+        elif entry.kind == "started":
+            history.started.add(_started.decode(entry.body).call_id)
     return history

@@ -12,7 +12,6 @@ from agent_core.sessions.store import Lease, LeaseLost
 @dataclass(slots=True)
 class _Session:
     fence: int = 0
-    owner: str | None = None
     entries: list[Entry] = field(default_factory=list)
 
 
@@ -21,11 +20,12 @@ class InMemoryStore:
 
     def __init__(self) -> None:
         self._sessions: dict[SessionKey, _Session] = {}
+        self._fence = 0  # of the whole store: a session that was forgotten must not begin again at 1
 
     async def acquire(self, key: SessionKey, owner: str) -> Lease:
         session = self._sessions.setdefault(key, _Session())
-        session.fence += 1
-        session.owner = owner
+        self._fence += 1
+        session.fence = self._fence
         return Lease(key=key, owner=owner, fence=session.fence, head=len(session.entries))
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:
@@ -44,7 +44,6 @@ class InMemoryStore:
         session = self._sessions.get(lease.key)
         if session is None or session.fence != lease.fence:
             return
-        session.owner = None
         if not session.entries:  # nothing was ever said: leave no trace
             del self._sessions[lease.key]
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from agent_core.context import ToolContext
 
-NAME_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
-"""The names that all providers accept."""
+NAME_PATTERN = r"[A-Za-z0-9_-]{1,64}"
+"""The names that all providers accept, for `re.fullmatch`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class FunctionTool(Generic[P, R]):
         if not (inspect.isfunction(function) or inspect.ismethod(function)):
             raise TypeError(f"{function!r} cannot be a tool: a function or a bound method is needed")
         name = function.__name__ if name is None else name
-        if not re.fullmatch(NAME_PATTERN.rstrip("$"), name):
+        if not re.fullmatch(NAME_PATTERN, name):
             raise ValueError(f"tool name {name!r}: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
         if timeout is not None and not timeout > 0:
             raise ValueError(f"tool {name}: timeout is {timeout}, but it must be more than 0 seconds, or None")

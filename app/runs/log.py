@@ -7,7 +7,7 @@ server is idle each leaves at once, with no timer.
 
 import asyncio
 
-from agent_core.events import AgentEnd, Event, RunFailed, TextDelta, ThinkingDelta, ToolCallDelta, ToolResultEnd
+from agent_core.events import AgentEnd, Custom, Event, RunFailed, TextDelta, ThinkingDelta, ToolCallDelta, ToolResultEnd
 
 LAG = 256 * 1024
 """Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
@@ -127,4 +127,6 @@ def _weight(event: Event) -> int:
         return OVERHEAD + len(event.text)
     if isinstance(event, ToolResultEnd):
         return OVERHEAD + len(event.content)
+    if isinstance(event, Custom):
+        return OVERHEAD + event.size
     return OVERHEAD

@@ -9,6 +9,9 @@ from agent_core.run_input import RunInput
 from app.runs.run import ServedRun
 from app.settings import Settings
 
+LAST = 20.0
+"""Seconds that stopped runs get to pair and save; each has limits of its own that are shorter."""
+
 
 class Runs:
     """Starts runs, gives each its hard deadline, and ends them all when the server does."""
@@ -46,7 +49,7 @@ class Runs:
         for served in tuple(self._runs):
             served.drain()
         if self._runs:
-            await asyncio.wait({served.task for served in self._runs})
+            await asyncio.wait({served.task for served in self._runs}, timeout=LAST)
 
     async def aclose(self) -> None:
         """Stop at once whatever is still under way, and wait until it has ended."""

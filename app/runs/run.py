@@ -19,9 +19,10 @@ class ServedRun:
         self.run_id = run.run_id
         self.log = Log()
         self.reader = self.log.reader()
+        self._engine = engine
         self._run = run
         self.task = engine.start(run, self.log)
-        deadline = asyncio.get_running_loop().call_later(seconds, run.stop.request, "deadline")
+        deadline = asyncio.get_running_loop().call_later(seconds, engine.stop, run, "deadline")
         self.task.add_done_callback(lambda _: deadline.cancel())
 
     def when_done(self, act: Callable[["asyncio.Task[AgentEnd | RunFailed]"], None]) -> None:
@@ -32,8 +33,8 @@ class ServedRun:
         tools and its upstream; what it did so far is saved."""
         self.reader.close()
         if not self.task.done():
-            self._run.stop.request("disconnect")
+            self._engine.stop(self._run, "disconnect")
 
     def drain(self) -> None:
         """The server ends: stop the run, which ends with the error `draining`."""
-        self._run.stop.request("draining")
+        self._engine.stop(self._run, "draining")

@@ -1,22 +1,19 @@
 """The engine's verbs beside running: observe, snapshot, restore, and what it refuses."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import agent_core
 from agent_core import Agent, Engine, Message
-from agent_core.errors import InvalidRequest, QueueFull, RunError
+from agent_core.errors import InvalidRequest, QueueFull
 from agent_core.gate import Gate
 from agent_core.messages import ToolCall
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey
-from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.store import Lease
+from agent_core.sessions.entries import SessionKey
 from agent_core.tools.base import ToolSpec
-from tests.agent_core.react.test_loop import add
-from tests.doubles import ScriptedModel, calls, events_of, kinds, says
+from tests.agent_core.react.agents import add
+from tests.doubles import ScriptedModel, calls, says
 
 
 def user(text: str, message_id: str = "") -> Message:
@@ -79,58 +76,6 @@ async def test_the_same_gate_holds_for_direct_calls() -> None:
             await engine.call(agent, "hello", user_id="u", session_id="s")
         ticket.leave()
         assert (await engine.call(agent, "hello", user_id="u", session_id="s")).status == "completed"
-
-
-class FailingStore(InMemoryStore):
-    """Fails at the nth use of one method."""
-
-    def __init__(self, method: str, nth: int, error: Exception) -> None:
-        super().__init__()
-        self.method, self.left, self.error = method, nth, error
-
-    def _use(self, method: str) -> None:
-        if method == self.method:
-            self.left -= 1
-            if self.left == 0:
-                raise self.error
-
-    async def acquire(self, key: SessionKey, owner: str) -> Lease:
-        self._use("acquire")
-        return await super().acquire(key, owner)
-
-    async def load(self, key: SessionKey) -> Sequence[Entry]:
-        self._use("load")
-        return await super().load(key)
-
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        self._use("append")
-        await super().append(lease, entries)
-
-    async def release(self, lease: Lease) -> None:
-        self._use("release")
-        await super().release(lease)
-
-
-@pytest.mark.parametrize("error", [RunError("store_unavailable"), OSError("disk")], ids=["known", "unknown"])
-@pytest.mark.parametrize(
-    ("method", "nth"), [("acquire", 1), ("load", 1), ("append", 1), ("append", 2), ("append", 3), ("append", 4),
-                        ("append", 5), ("release", 1)]
-)  # fmt: skip
-async def test_a_store_that_fails_anywhere_is_one_terminal_event_and_the_gate_is_free(
-    method: str, nth: int, error: Exception
-) -> None:
-    store = FailingStore(method, nth, error)
-    agent = Agent("a", ScriptedModel([calls(("add", '{"a":1,"b":1}')), says("2")]), tools=[add])
-    async with Engine(store=store) as engine:
-        events = await events_of(engine, agent, "1+1?")
-        assert kinds(events)[0] == "AgentStart"
-        assert sum(kind in ("AgentEnd", "RunFailed") for kind in kinds(events)) == 1
-        if method != "release":
-            assert kinds(events)[-1] == "RunFailed"
-        assert len(engine.gate) == 0
-        if method == "append":
-            again = await events_of(engine, agent, "and now?")
-            assert kinds(again)[-1] == "AgentEnd"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ async def test_an_unknown_agent_is_not_found_and_a_wrong_method_is_told() -> Non
 
 
 async def test_a_client_tool_named_like_a_server_tool_is_refused() -> None:
-    from tests.agent_core.react.test_loop import add
+    from tests.agent_core.react.agents import add
 
     body = run_input("hi", tools=[{"name": "add", "description": "mine", "parameters": {"type": "object"}}])
     async with serving(Agent("a", ScriptedModel([says("hi")]), tools=[add])) as up, httpx.AsyncClient() as http:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 import httpx
+from starlette.types import Message, Receive, Scope, Send
 
 from agent_core import Agent, ToolContext, tool
 from agent_core.events import Event, ExceedMaxIters
@@ -53,6 +54,28 @@ async def test_what_is_ready_goes_out_in_one_write() -> None:
             reads = [piece async for piece in response.aiter_raw()]
     assert b"".join(reads).count(b"TEXT_MESSAGE_CONTENT") == 300
     assert len(reads) < 30
+
+
+async def test_no_write_is_larger_than_64_kb() -> None:
+    burst: list[Piece] = [TextPiece("x" * 1_000) for _ in range(200)]
+    async with serving(Agent("a", ScriptedModel([burst]))) as up:
+        sent: list[int] = []
+        app = up.server.app
+        inner = app.middleware_stack
+        assert inner is not None
+
+        async def measuring(scope: Scope, receive: Receive, send: Send) -> None:
+            async def measure(message: Message) -> None:
+                if message["type"] == "http.response.body":
+                    sent.append(len(message.get("body", b"")))
+                await send(message)
+
+            await inner(scope, receive, measure)
+
+        app.middleware_stack = measuring
+        frames = await run(up.url, run_input("go"))
+    assert len(text_of(frames)) == 200_000
+    assert 32 * 1024 < max(sent) <= 64 * 1024
 
 
 @dataclass

@@ -61,17 +61,16 @@ def assert_paired(messages: list[Message]) -> None:
         (answer(text("so")), "model_bad_answer"),
         (answer(Step.HANG), "model_timeout"),
         (Reply(raw=b"", steps=(Step.DROP,)), "model_unreachable"),
-        (Reply(raw=b"not http at all\r\n\r\n"), None),
+        (Reply(raw=b"not http at all\r\n\r\n"), "model_bad_answer"),
         (error(400, "secret-detail", code="context_length_exceeded"), "context_overflow"),
     ],
 )
-async def test_a_failing_upstream_is_one_run_error_and_the_session_goes_on(reply: Reply, code: str | None) -> None:
+async def test_a_failing_upstream_is_one_run_error_and_the_session_goes_on(reply: Reply, code: str) -> None:
     async with ScriptedUpstream([reply, says("back again")]) as upstream:
         async with serving(agent_on(upstream.base_url), settings=Settings(model_idle_seconds=0.2)) as up:
             frames = await run(up.url, run_input("go"))
             assert types_of(frames)[-1] == "RUN_ERROR"
-            if code is not None:
-                assert frames[-1]["code"] == code
+            assert frames[-1]["code"] == code
             assert "secret" not in str(frames)
             assert "sk-test-key" not in str(frames)
             if "TEXT_MESSAGE_START" in types_of(frames):
@@ -110,8 +109,10 @@ async def test_a_rate_limit_is_waited_out_and_the_run_succeeds() -> None:
     ids=["unknown tool", "broken arguments", "unwanted argument", "tool that raises"],
 )
 async def test_a_call_that_goes_wrong_is_a_result_for_the_model(call: Reply, told: str) -> None:
-    async with ScriptedUpstream([call, says("so it goes")]) as upstream, serving(agent_on(upstream.base_url)) as up:
+    script = [call, says("so it goes"), says("back again")]
+    async with ScriptedUpstream(script) as upstream, serving(agent_on(upstream.base_url)) as up:
         frames = await run(up.url, run_input("go"))
+        assert text_of(await run(up.url, run_input("once more"))) == "back again"
         assert_paired(await history(up))
     [result] = results_of(frames)
     assert told in result

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_core.errors import ModelError
 from agent_core.events import (
     Event,
     TextDelta,
@@ -18,7 +20,8 @@ from agent_core.events import (
     ToolCallStart,
 )
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
-from agent_core.react.reply import Reply
+from agent_core.react import reply as reply_module
+from agent_core.react.reply import MOST_CALLS, Reply
 
 
 def stream(*pieces: Piece, used: set[str] | None = None, calls: bool = True) -> tuple[Reply, list[Event]]:
@@ -122,3 +125,50 @@ def test_blocks_never_interleave_and_the_text_arrives_whole(given_pieces: list[P
     assert opened is None
     told = "".join(event.text for event in events if type(event) is TextDelta)
     assert told == message.text == "".join(p.text for p in given_pieces if type(p) is TextPiece)
+
+
+def test_what_comes_for_a_call_that_was_shown_as_ended_is_dropped() -> None:
+    reply, events = stream(
+        CallPiece(0, "a", "t"), ArgumentsPiece(0, "{}"), CallPiece(1, "b", "t"), ArgumentsPiece(0, ' {"k":1}')
+    )
+    assert [call.arguments for call in reply.finish().tool_calls] == ["{}", "{}"]
+    shown_arguments = "".join(e.text for e in events if type(e) is ToolCallDelta)
+    assert shown_arguments == "{}", "what the client saw is what is run"
+
+
+def test_quotes_braces_and_escapes_inside_strings_do_not_end_the_arguments() -> None:
+    tricky = '{"a": "}\\"}\\\\", "b": {"c": [1, "]"]}}'
+    for cut in range(len(tricky)):
+        reply, events = stream(
+            CallPiece(0, "a", "t"), ArgumentsPiece(0, tricky[:cut]), CallPiece(1, "b", "t"),
+            ArgumentsPiece(0, tricky[cut:]), ArgumentsPiece(1, "{}"),
+        )  # fmt: skip
+        assert [call.arguments for call in reply.finish().tool_calls] == [tricky, "{}"]
+        assert [e.call_id for e in events if type(e) is ToolCallEnd] == ["a", "b"]
+
+
+def test_more_calls_than_any_model_means_are_a_bad_answer() -> None:
+    reply, _ = stream(*(CallPiece(index, f"c{index}", "t") for index in range(MOST_CALLS)))
+    with pytest.raises(ModelError) as failed:
+        reply.take(CallPiece(MOST_CALLS, "one-too-many", "t"))
+    assert failed.value.code == "model_bad_answer"
+
+
+def test_each_character_of_interleaved_arguments_is_looked_at_once() -> None:
+    looked_at = 0
+    real = reply_module._TOKENS
+
+    class Counting:
+        def findall(self, text: str) -> list[str]:
+            nonlocal looked_at
+            looked_at += len(text)
+            return real.findall(text)
+
+    given_pieces: list[Piece] = [CallPiece(0, "a", "t"), CallPiece(1, "b", "t")]
+    for _ in range(500):
+        given_pieces += [ArgumentsPiece(0, '[{"x":1},'), ArgumentsPiece(1, '[{"y":2},')]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reply_module, "_TOKENS", Counting())
+        reply, _ = stream(*given_pieces)
+        reply.finish()
+    assert looked_at == sum(len(p.text) for p in given_pieces if type(p) is ArgumentsPiece)

@@ -53,6 +53,15 @@ async def test_a_writer_that_was_overtaken_cannot_write(store: Store) -> None:
     await store.append(new, [message_entry("r", "a", said(3))])
 
 
+async def test_a_session_that_was_left_empty_does_not_let_an_old_writer_in_again(store: Store) -> None:
+    first = await store.acquire(KEY, "first")
+    await store.release(await store.acquire(KEY, "second"))
+    third = await store.acquire(KEY, "third")
+    with pytest.raises(LeaseLost):
+        await store.append(first, [message_entry("r", "a", said(1))])
+    await store.append(third, [message_entry("r", "a", said(2))])
+
+
 async def test_a_writer_with_an_outdated_head_cannot_write(store: Store) -> None:
     lease = await store.acquire(KEY, "w")
     await store.append(lease, [message_entry("r", "a", said(1))])

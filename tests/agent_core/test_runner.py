@@ -1,0 +1,123 @@
+"""The life of a run over a store that fails, hangs or misbehaves: one terminal event, and a free gate."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from agent_core import Agent, Engine
+from agent_core import runner as runner_module
+from agent_core.context import RunContext
+from agent_core.errors import RunError
+from agent_core.events import AgentEnd, Event, RunFailed
+from agent_core.react import run as run_module
+from agent_core.react.pairing import paired
+from agent_core.sessions.entries import Entry, SessionKey, history_of
+from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.store import Lease, LeaseLost
+from tests.agent_core.react.agents import add
+from tests.app.doubles import until
+from tests.doubles import ScriptedModel, calls, events_of, kinds, says
+
+KEY = SessionKey(user_id="u", session_id="s")
+PLACES = [("acquire", 1), ("load", 1), *(("append", nth) for nth in range(1, 6)), ("release", 1)]
+
+
+class FailingStore(InMemoryStore):
+    """Fails at the nth use of one method: raises, or hangs where there is no error."""
+
+    def __init__(self, method: str, nth: int, error: BaseException | None) -> None:
+        super().__init__()
+        self.method, self.left, self.error = method, nth, error
+        self.released = 0
+
+    async def _use(self, method: str) -> None:
+        if method == self.method:
+            self.left -= 1
+            if self.left == 0:
+                if self.error is None:
+                    await asyncio.Event().wait()
+                else:
+                    raise self.error
+
+    async def acquire(self, key: SessionKey, owner: str) -> Lease:
+        await self._use("acquire")
+        return await super().acquire(key, owner)
+
+    async def load(self, key: SessionKey) -> Sequence[Entry]:
+        await self._use("load")
+        return await super().load(key)
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
+        await self._use("append")
+        await super().append(lease, entries)
+
+    async def release(self, lease: Lease) -> None:
+        self.released += 1
+        await self._use("release")
+        await super().release(lease)
+
+
+def adding() -> Agent:
+    return Agent("a", ScriptedModel([calls(("add", '{"a":1,"b":1}')), says("2")]), tools=[add])
+
+
+def check_ended(events: Sequence[Event], engine: Engine) -> AgentEnd | RunFailed:
+    assert kinds(events)[0] == "AgentStart"
+    assert sum(kind in ("AgentEnd", "RunFailed") for kind in kinds(events)) == 1
+    assert len(engine.gate) == 0
+    end = events[-1]
+    assert isinstance(end, AgentEnd | RunFailed)
+    return end
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RunError("store_unavailable"), OSError("secret disk"), asyncio.CancelledError(), LeaseLost(), None],
+    ids=["known", "unknown", "leaked cancel", "lease lost", "silence"],
+)
+@pytest.mark.parametrize(("method", "nth"), PLACES)
+async def test_a_store_that_fails_anywhere_is_one_terminal_event(
+    method: str, nth: int, error: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "SAVING", 0.05)
+    monkeypatch.setattr(run_module, "SAVING", 0.05)
+    store = FailingStore(method, nth, error)
+    async with Engine(store=store) as engine:
+        end = check_ended(await events_of(engine, adding(), "1+1?"), engine)
+        if method == "release":
+            assert isinstance(end, AgentEnd), "all was stored"
+        else:
+            assert isinstance(end, RunFailed)
+            if isinstance(error, OSError) or error is None:
+                assert end.code == "store_unavailable"
+            if isinstance(error, LeaseLost):
+                assert end.code == "worker_lost"
+            assert "secret" not in end.message
+        assert store.released == (0 if method == "acquire" else 1)
+        again = check_ended(await events_of(engine, adding(), "and now?"), engine)
+        assert isinstance(again, AgentEnd), "the session goes on"
+        messages = history_of(await store.load(KEY), "a").messages
+        assert paired(messages) == messages
+
+
+async def test_a_stop_ends_the_wait_for_a_store_that_is_silent() -> None:
+    store = FailingStore("load", 1, None)
+    async with Engine(store=store) as engine:
+        running = asyncio.create_task(events_of(engine, adding(), "go"))
+        await until(lambda: store.left == 0)
+        assert await engine.interrupt(user_id="u", session_id="s")
+        end = check_ended(await running, engine)
+        assert isinstance(end, AgentEnd)
+        assert end.status == "cancelled"
+
+
+async def test_instructions_that_raise_a_cancel_do_not_end_the_run_without_a_word() -> None:
+    def odd(context: RunContext) -> str:
+        raise asyncio.CancelledError
+
+    async with Engine() as engine:
+        events = await events_of(engine, Agent("a", ScriptedModel([says("hi")]), instructions=odd), "go")
+        end = check_ended(events, engine)
+        assert isinstance(end, RunFailed)
+        assert end.code == "internal"
