@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 
 from agent_core.context import RunContext
 from agent_core.models.base import Model
@@ -38,6 +39,7 @@ class Agent:
     def __post_init__(self) -> None:
         if not AGENT_NAME.fullmatch(self.name):
             raise ValueError(f"agent name {self.name!r}: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
+        _check_types(self)
         if isinstance(self.model, str) and not MODEL_NAME.fullmatch(self.model):
             raise ValueError(f"agent {self.name}: model {self.model!r} is not of the form provider:model")
         if self.max_iterations < 1:
@@ -52,3 +54,15 @@ class Agent:
             if each.spec.name in seen:
                 raise ValueError(f"agent {self.name}: two tools are named {each.spec.name!r}")
             seen.add(each.spec.name)
+
+
+def _check_types(agent: Agent) -> None:
+    """Refuse here what would otherwise fail in every run."""
+    if not isinstance(agent.model, str) and not callable(getattr(agent.model, "stream", None)):
+        raise TypeError(f"agent {agent.name}: model {agent.model!r} is neither provider:model nor a Model")
+    instructions = agent.instructions
+    if not isinstance(instructions, str) and (not callable(instructions) or iscoroutinefunction(instructions)):
+        raise TypeError(f"agent {agent.name}: instructions must be a text, or a function (not async) that makes one")
+    for name in ("max_iterations", "max_retries"):
+        if type(getattr(agent, name)) is not int:
+            raise TypeError(f"agent {agent.name}: {name} must be a whole number")

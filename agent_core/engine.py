@@ -20,7 +20,7 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, RunError
 from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
 from agent_core.gate import Gate
-from agent_core.messages import Message, new_id
+from agent_core.messages import Message, new_id, well_formed
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
 from agent_core.react.interrupts import StopReason
@@ -240,5 +240,8 @@ class _Line(msgspec.Struct, array_like=True):
 def _as_input(input: Input) -> RunInput:
     if isinstance(input, RunInput):
         return input
-    message = input if isinstance(input, Message) else Message(id=new_id("msg"), role="user", content=input)
-    return RunInput(messages=(message,))
+    if isinstance(input, Message):
+        return RunInput(messages=(input,))
+    if isinstance(input, str):
+        return RunInput(messages=(Message(id=new_id("msg"), role="user", content=well_formed(input)),))
+    raise InvalidRequest(f"A run takes a text, a Message or a RunInput, and not {type(input).__name__}.", "input")

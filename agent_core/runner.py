@@ -144,9 +144,9 @@ class Runner:
         except RunError as error:
             logger.warning("run %s failed: %s (%s)", run.run_id, error.code, error.detail or "no detail")
             return _failed(run, error)
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             raise
-        except BaseException:  # a cancel that leaked out of a store is no reason to end without a word
+        except BaseException:  # sys.exit in the user's code, a cancel that leaked: no reason to end in silence
             logger.exception("run %s failed", run.run_id)
             return _failed(run, RunError("internal"))
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from agent_core.agent import Agent
+from agent_core.events import Event
 from agent_core.models.providers import open_model
 from app.errors import NotFound
 
@@ -67,6 +68,12 @@ class Roster:
                 raise AgentsError(f"The agent {agent.name!r} cannot run: {exc}.") from None
 
 
+def names_of(agents: Iterable[Agent]) -> str:
+    """The names for people: `clock (default), vessel`. There must be one agent at least."""
+    first, *others = (agent.name for agent in agents)
+    return ", ".join([f"{first} (default)", *others])
+
+
 def load(target: str | None) -> Loaded:
     """The agents of a target: `my_agents.py`, or `package.module:attribute` (`agents` by default).
 
@@ -85,7 +92,7 @@ def load(target: str | None) -> Loaded:
     if not hasattr(module, attribute):
         raise AgentsError(f"{where} has no {attribute!r}: define {attribute} = [Agent(…), …] in it.")
     agents = check_agents(getattr(module, attribute), f"{where}: {attribute}")
-    return Loaded(agents=agents, converters=_check_converters(getattr(module, "converters", ()), where))
+    return Loaded(agents=agents, converters=check_converters(getattr(module, "converters", ()), where))
 
 
 def check_agents(value: object, where: str) -> tuple[Agent, ...]:
@@ -108,12 +115,20 @@ def check_agents(value: object, where: str) -> tuple[Agent, ...]:
     return tuple(value)
 
 
-def _check_converters(value: object, where: str) -> tuple[ConverterFactory, ...]:
+def check_converters(value: object, where: str) -> tuple[ConverterFactory, ...]:
+    """The value as a tuple of what makes converters; one of each is made to see. Raises AgentsError."""
     if not isinstance(value, list | tuple):
         raise AgentsError(f"{where}: converters is of type {type(value).__name__}, but a list is needed.")
     for number, each in enumerate(value, start=1):
         if not callable(each):
             raise AgentsError(f"{where}: item {number} of converters cannot be called to make a converter.")
+        try:
+            made = each()
+            sound = callable(made.convert) and all(issubclass(claim, Event) for claim in made.claims)
+        except Exception as exc:
+            raise AgentsError(f"{where}: item {number} of converters makes no converter ({_short(exc)}).") from exc
+        if not sound:
+            raise AgentsError(f"{where}: item {number} of converters needs `claims`, event classes, and `convert`.")
     return tuple(value)
 
 
@@ -143,7 +158,7 @@ def _import_file(file: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as exc:
+    except BaseException as exc:
         del sys.modules[name]
         raise AgentsError(_import_failure(str(file), exc)) from exc
     return module
@@ -164,7 +179,7 @@ def _import_module(name: str) -> ModuleType:
         if exc.name is not None and (name == exc.name or name.startswith(f"{exc.name}.")):
             raise AgentsError(f"There is no module {name} here, nor a file {name}.py.") from exc
         raise AgentsError(_import_failure(name, exc)) from exc
-    except (Exception, SystemExit) as exc:
+    except BaseException as exc:
         raise AgentsError(_import_failure(name, exc)) from exc
 
 
@@ -175,8 +190,11 @@ def _append_path(folder: Path) -> None:
 
 
 def _import_failure(where: str, exc: BaseException) -> str:
-    what = " ".join(f"{type(exc).__name__}: {exc}".split())
-    return f"{where} cannot be imported ({_line_of(exc)}): {what}"[:1000]
+    return f"{where} cannot be imported ({_line_of(exc)}): {_short(exc)}"[:1000]
+
+
+def _short(exc: BaseException) -> str:
+    return " ".join(f"{type(exc).__name__}: {exc}".split())
 
 
 def _line_of(exc: BaseException) -> str:
@@ -195,9 +213,3 @@ def _is_machinery(filename: str) -> bool:
     library = Path(importlib.__file__).resolve().parent.parent
     servers = any(path.is_relative_to(here / floor) for floor in ("app", "agent_core", "converters", "ostinato"))
     return servers or "site-packages" in path.parts or path.is_relative_to(library)
-
-
-def names_of(agents: Iterable[Agent]) -> str:
-    """The names for people: `clock (default), vessel`."""
-    first, *others = (agent.name for agent in agents)
-    return ", ".join([f"{first} (default)", *others])

@@ -154,11 +154,14 @@ class Door:
 
     def judge(self, headers: Headers) -> Refusal | None:
         """What is wrong with the request's Host or Origin, or None."""
-        host = headers.get("host", "").strip().lower()
+        hosts = headers.getlist("host")
+        if len(hosts) > 1:
+            return Forbidden("A request has one Host (RFC 9112, section 3.2).", param="host")
+        host = "".join(hosts).strip().lower()
         if not self._knows(host):
             return Forbidden(f"The host {host!r} is not allowed: name it in OSTINATO_ALLOWED_HOSTS.", param="host")
         origin = headers.get("origin")
-        if origin is None or origin.lower() in self.origins or _authority_of(origin.lower()) == host:
+        if origin is None or origin.lower() in self.origins or (host and _authority_of(origin.lower()) == host):
             return None
         return Forbidden(
             f"Pages of the origin {origin!r} may not call: name it in OSTINATO_ALLOWED_ORIGINS.", param="origin"

@@ -41,7 +41,7 @@ def serve(target: str | None, **options: Any) -> None:
 
 
 def _serve(target: str | None, options: Mapping[str, Any]) -> None:
-    from app.agents import load
+    from app.agents import load, names_of
     from app.main import create_app
     from app.server import bind, serve
     from app.settings import load_env_file, read_settings
@@ -51,16 +51,15 @@ def _serve(target: str | None, options: Mapping[str, Any]) -> None:
     loaded = load(target)
     app = create_app(settings, agents=loaded.agents, converters=loaded.converters)
     sockets = bind(settings.host, settings.port)
-    keyed = bool(settings.api_keys.get_secret_value() or settings.api_key.get_secret_value())
-    _announce(settings.host, sockets, [agent.name for agent in loaded.agents], keyed)
+    _announce(settings.host, sockets, names_of(loaded.agents), bool(settings.read_keys()))
     serve(app, settings, sockets)
 
 
-def _announce(host: str, sockets: Sequence[socket.socket], agents: Sequence[str], keyed: bool) -> None:
+def _announce(host: str, sockets: Sequence[socket.socket], agents: str, keyed: bool) -> None:
     from app.page import curl_line
 
     base = f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}"
     who = "with a key" if keyed else "without keys, this machine only"
     click.echo(f"Ostinato {version('ostinato')} listens on {base} ({who}).")
-    click.echo(f"Agents: {', '.join([f'{agents[0]} (default)', *agents[1:]])}")
+    click.echo(f"Agents: {agents}")
     click.echo(f"Try: {curl_line(base, keyed=keyed)}")

@@ -4,50 +4,76 @@ One shape everywhere, at any depth of the server, whoever notices the failure:
 
     {"error": {"message": "…", "type": "…", "param": "…" | null, "code": "…", "request_id": "req_…"}}
 
-`code` is one of `agent_core.errors.Code`; `type` is a coarse class in OpenAI's words. The text is
-ours: it never repeats what an exception, a library or a provider said. Once a stream has begun,
-failures are RUN_ERROR events instead.
+`code` is one of `agent_core.errors.Code`, and STATUS has the HTTP status of each; `type` is a coarse
+class in OpenAI's words. The text is ours: it never repeats what an exception, a library or a provider
+said. Once a stream has begun, failures are RUN_ERROR events instead.
+
+What may be raised is what `agent_core.errors` draws, and beside it:
 
     Refusal                 any answer that is not the one asked for
     ├── Unauthorized        401  no key, or a wrong one
     ├── Forbidden           403  a Host or an Origin that is not allowed
     ├── NotFound            404
     ├── BodyTooLarge        413
-    ├── WrongContentType    415
-    └── Draining            503  the server is shutting down
+    └── WrongContentType    415
 """
 
 import logging
+import math
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import orjson
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_core.errors import SENTENCES, Code, InvalidRequest, QueueFull, RunError, SessionBusy
-from agent_core.messages import new_id, well_formed
+from agent_core.errors import SENTENCES, Code, InvalidRequest, ModelError, QueueFull, RunError, SessionBusy
+from agent_core.messages import new_id
+from converters.parsing import LONGEST_MESSAGE, LONGEST_PATH, shorten
 
-LONGEST_MESSAGE = 2_000
-"""Characters of a message that are sent; what is longer was made from the client's own input."""
+STATUS: Mapping[Code, int] = {
+    "invalid_request": 400,
+    "context_overflow": 400,
+    "unauthorized": 401,
+    "not_found": 404,
+    "session_busy": 409,
+    "session_busy_timeout": 409,
+    "body_too_large": 413,
+    "rate_limited": 429,
+    "queue_full": 429,
+    "model_quota": 429,
+    "model_auth": 502,
+    "model_bad_answer": 502,
+    "model_refused": 502,
+    "model_unreachable": 502,
+    "worker_lost": 502,
+    "internal": 502,
+    "draining": 503,
+    "store_unavailable": 503,
+    "model_timeout": 504,
+    "run_deadline": 504,
+}
+"""The HTTP status of each code. Clients try 409, 429 and 5xx again by themselves."""
 
-LONGEST_PARAM = 300
+IN_VAIN: frozenset[Code] = frozenset({"session_busy", "model_auth", "model_refused"})
+"""Codes whose answers say `x-should-retry: false`: the same request again would change nothing."""
 
 RETRY_SECONDS = 5
 """What Retry-After says while the server drains: about the time another worker needs to take over."""
 
-_log = logging.getLogger("ostinato")
+logger = logging.getLogger(__name__)
 
 
 class Refusal(Exception):
-    """An answer in the error shape. `message` defaults to our sentence for the code."""
+    """An answer in the error shape. `message` defaults to our sentence for the code, and `status` to
+    the code's own.
+    """
 
-    status = 400
     code: Code = "invalid_request"
+    status: int | None = None
 
     def __init__(
         self, message: str = "", *, param: str | None = None, headers: Mapping[str, str] | None = None
@@ -59,7 +85,6 @@ class Refusal(Exception):
 
 
 class Unauthorized(Refusal):
-    status = 401
     code: Code = "unauthorized"
 
     def __init__(self, message: str = "") -> None:
@@ -67,19 +92,17 @@ class Unauthorized(Refusal):
 
 
 class Forbidden(Refusal):
-    status = 403
     code: Code = "unauthorized"
+    status = 403
 
 
 class NotFound(Refusal):
-    status = 404
     code: Code = "not_found"
 
 
 class BodyTooLarge(Refusal):
     """`limit` is in bytes."""
 
-    status = 413
     code: Code = "body_too_large"
 
     def __init__(self, limit: int) -> None:
@@ -92,14 +115,6 @@ class WrongContentType(Refusal):
     status = 415
 
 
-class Draining(Refusal):
-    status = 503
-    code: Code = "draining"
-
-    def __init__(self) -> None:
-        super().__init__(headers={"retry-after": str(RETRY_SECONDS)})
-
-
 def request_id(scope: MutableMapping[str, Any]) -> str:
     """The id of this request, `req_…`: made at the first look, the same ever after."""
     state: dict[str, Any] = scope.setdefault("state", {})
@@ -110,70 +125,54 @@ def request_id(scope: MutableMapping[str, Any]) -> str:
 
 def error_answer(
     scope: MutableMapping[str, Any],
-    status: int,
     code: Code,
     message: str = "",
     *,
     param: str | None = None,
+    status: int | None = None,
+    retry_after: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The response in the error shape, always below 64 kB. `message` defaults to our sentence."""
+    """The response in the error shape, always below 64 kB.
+
+    - message: our sentence for the code where it is empty
+    - status: the code's own where it is None
+    - retry_after: seconds, rounded up for the header Retry-After
+    """
     identity = request_id(scope)
+    status = STATUS[code] if status is None else status
     error = {
-        "message": well_formed((message or SENTENCES[code])[:LONGEST_MESSAGE]),
+        "message": shorten(message or SENTENCES[code], LONGEST_MESSAGE),
         "type": _type_of(status),
-        "param": None if param is None else well_formed(param[:LONGEST_PARAM]),
+        "param": None if param is None else shorten(param, LONGEST_PATH),
         "code": code,
         "request_id": identity,
     }
-    return Response(
-        orjson.dumps({"error": error}),
-        status_code=status,
-        headers={**(headers or {}), "x-request-id": identity},
-        media_type="application/json",
-    )
+    told = {**(headers or {}), "x-request-id": identity}
+    if retry_after is not None:
+        told["retry-after"] = str(math.ceil(retry_after))
+    if code in IN_VAIN:
+        told["x-should-retry"] = "false"
+    return Response(orjson.dumps({"error": error}), status_code=status, headers=told, media_type="application/json")
+
+
+def run_error_answer(scope: MutableMapping[str, Any], error: RunError) -> Response:
+    """The response to a run that failed, or could not begin, before anything of it was sent."""
+    retry_after = error.retry_after if isinstance(error, ModelError) else None
+    if error.code == "draining":
+        retry_after = RETRY_SECONDS
+    return error_answer(scope, error.code, error.message, retry_after=retry_after)
 
 
 def refuse(scope: MutableMapping[str, Any], refusal: Refusal) -> Response:
     """The response to a Refusal, for middleware, which exception handlers do not reach."""
     return error_answer(
-        scope, refusal.status, refusal.code, refusal.message, param=refusal.param, headers=refusal.headers
+        scope, refusal.code, refusal.message, param=refusal.param, status=refusal.status, headers=refusal.headers
     )
 
 
-async def read_json_body(request: Request, limit: int) -> bytes:
-    """The body of a JSON request, not yet parsed, at most `limit` bytes.
-
-    Raises WrongContentType unless the type is `application/json` (parameters are allowed, a charset
-    must be UTF-8) without a content encoding, BodyTooLarge as soon as the limit is passed, whatever
-    Content-Length says, and starlette's ClientDisconnect, which is answered quietly.
-    """
-    _check_content_type(request)
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > limit:
-        raise BodyTooLarge(limit)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise BodyTooLarge(limit)
-    return bytes(body)
-
-
-def _check_content_type(request: Request) -> None:
-    media, *parameters = request.headers.get("content-type", "").split(";")
-    if media.strip().lower() != "application/json":
-        raise WrongContentType("The content type must be application/json.", param="content-type")
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
-            raise WrongContentType("The charset of a JSON body must be UTF-8.", param="content-type")
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise WrongContentType("A compressed body is not accepted.", param="content-encoding")
-
-
 class Answers:
-    """Pure ASGI: gives each response its `x-request-id`, and turns the unexpected into a 500.
+    """Pure ASGI: gives each response its `x-request-id`, and turns the unexpected into an answer.
 
     The log gets the traceback with the request id, method and path; never headers, query or body.
     """
@@ -203,15 +202,14 @@ class Answers:
             if started:
                 # The status is out: only a connection that breaks can still tell the client.
                 raise
-            _log.exception("request %s failed: %s %r", identity, scope["method"], scope["path"])
-            await error_answer(scope, 500, "internal", _internal(identity))(scope, receive, send)
+            logger.exception("request %s failed: %s %r", identity, scope["method"], scope["path"])
+            await error_answer(scope, "internal", _internal(identity))(scope, receive, send)
 
 
 def install_handlers(app: FastAPI) -> None:
     """Answer every exception that a route may raise on purpose in the one shape."""
     app.add_exception_handler(Refusal, _on_refusal)
     app.add_exception_handler(InvalidRequest, _on_invalid_request)
-    app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(SessionBusy, _on_session_busy)
     app.add_exception_handler(QueueFull, _on_queue_full)
     app.add_exception_handler(RunError, _on_run_error)
@@ -226,65 +224,34 @@ async def _on_refusal(request: Request, exc: Exception) -> Response:
 
 async def _on_invalid_request(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, InvalidRequest)
-    return error_answer(request.scope, 400, "invalid_request", exc.message, param=exc.param)
-
-
-async def _on_validation(request: Request, exc: Exception) -> Response:
-    assert isinstance(exc, RequestValidationError)
-    where = exc.errors()[0]["loc"] if exc.errors() else ()
-    param = ".".join(str(step) for step in where[1:]) or None
-    return error_answer(request.scope, 400, "invalid_request", param=param)
+    return error_answer(request.scope, "invalid_request", exc.message, param=exc.param)
 
 
 async def _on_session_busy(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, SessionBusy)
-    message = f"Run {exc.run_id} of this session is under way."
-    return error_answer(request.scope, 409, "session_busy", message, headers={"x-should-retry": "false"})
+    return error_answer(request.scope, "session_busy", f"Run {exc.run_id} of this session is under way.")
 
 
 async def _on_queue_full(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, QueueFull)
-    return error_answer(request.scope, 429, "queue_full", headers={"retry-after": str(exc.retry_after)})
+    return error_answer(request.scope, "queue_full", retry_after=exc.retry_after)
 
 
 async def _on_run_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RunError)
-    if exc.code == "draining":
-        return refuse(request.scope, Draining())
-    status = RUN_ERROR_STATUS.get(exc.code, 502 if exc.code.startswith("model_") else 500)
-    _log.warning("request %s was refused: %s", request_id(request.scope), exc.code)
-    return error_answer(request.scope, status, exc.code, exc.message)
-
-
-RUN_ERROR_STATUS: Mapping[Code, int] = {
-    "invalid_request": 400,
-    "context_overflow": 400,
-    "unauthorized": 401,
-    "not_found": 404,
-    "session_busy": 409,
-    "session_busy_timeout": 409,
-    "rate_limited": 429,
-    "queue_full": 429,
-    "model_quota": 429,
-    "store_unavailable": 503,
-    "model_timeout": 504,
-}
+    return run_error_answer(request.scope, exc)
 
 
 async def _on_http_exception(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
-    if exc.status_code == 405:
-        message = f"{request.method} is not possible here."
-        return error_answer(request.scope, 405, "invalid_request", message, headers=exc.headers)
-    if exc.status_code == 404:
-        return error_answer(request.scope, 404, "not_found", headers=exc.headers)
-    code: Code = "internal" if exc.status_code >= 500 else "invalid_request"
-    return error_answer(request.scope, exc.status_code, code, headers=exc.headers)
+    code: Code = "not_found" if exc.status_code == 404 else "invalid_request"
+    message = f"{request.method} is not possible here." if exc.status_code == 405 else ""
+    return error_answer(request.scope, code, message, status=exc.status_code, headers=exc.headers)
 
 
 async def _on_disconnect(request: Request, _exc: Exception) -> Response:
     """The client left while its body was read: nobody hears the answer, and nothing is wrong here."""
-    return error_answer(request.scope, 400, "invalid_request")
+    return error_answer(request.scope, "invalid_request")
 
 
 def _internal(identity: str) -> str:

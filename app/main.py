@@ -10,15 +10,16 @@ from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.gate import Gate
 from agent_core.models.base import Timeouts
-from app.agents import ConverterFactory, Roster, load
+from app.agents import ConverterFactory, Roster, check_converters, load
 from app.auth import Door, Guard, Keys, check_bind
 from app.errors import Answers, install_handlers
 from app.routes import agui, system
 from app.runs.registry import Runs
 from app.services import Services
 from app.settings import Settings, read_settings
+from app.telemetry import hold_back_libraries
 
-REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Last-Event-ID", "X-Session-Id", "X-On-Disconnect")
+REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Last-Event-ID", "X-On-Disconnect")
 ANSWER_HEADERS = ("Retry-After", "X-Request-Id", "X-Should-Retry")
 
 
@@ -36,13 +37,15 @@ def create_app(
 
     Raises SettingsError, KeysError, BindRefused or AgentsError, each with one clear sentence.
     """
+    hold_back_libraries()
     settings = settings or read_settings()
-    keys = Keys.parse(settings.api_keys.get_secret_value(), settings.api_key.get_secret_value())
+    keys = settings.read_keys()
     check_bind(settings.host, keys)
     roster = Roster(load(None).agents if agents is None else tuple(agents))
     if settings.model is not None:
         roster = roster.with_model(settings.model)
     roster.check_models()
+    makers = check_converters(converters, "create_app")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -53,12 +56,19 @@ def create_app(
                 keys=keys,
                 engine=engine,
                 runs=Runs(engine, settings),
-                converters=tuple(converters),
+                converters=makers,
             )
             yield
 
     # No OpenAPI: describing the routes costs start-up time, and bodies are not FastAPI's to check.
-    app = FastAPI(title="Ostinato", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="Ostinato",
+        redirect_slashes=False,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
     install_handlers(app)
     app.include_router(system.router)
     app.include_router(agui.router)

@@ -4,6 +4,7 @@ the command line.
 
 import shlex
 from html import escape
+from secrets import token_hex
 
 import orjson
 
@@ -33,8 +34,10 @@ td { padding: .2rem 1rem .2rem 0; vertical-align: top; }
 def curl_line(base: str, agent: str | None = None, *, keyed: bool = False, question: str = "What time is it?") -> str:
     """A command that streams one run; `base` is the server's URL, `agent` None the default agent."""
     url = base.rstrip("/") + ("/agui" if agent is None else f"/agui/{agent}")
-    message = {"id": "m1", "role": "user", "content": question}
-    body = orjson.dumps({"threadId": "t1", "runId": "r1", "messages": [message]}).decode()
+    # Ids of its own each time: a message that a thread knows already is passed over.
+    some = token_hex(3)
+    message = {"id": f"m-{some}", "role": "user", "content": question}
+    body = orjson.dumps({"threadId": f"t-{some}", "runId": f"r-{some}", "messages": [message]}).decode()
     key = ' -H "Authorization: Bearer $OSTINATO_API_KEY"' if keyed else ""
     return f"curl -N {shlex.quote(url)} -H 'Content-Type: application/json'{key} -d {shlex.quote(body)}"
 

@@ -13,24 +13,29 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI
 from sse_starlette.sse import AppStatus
 
+from app.connection import Connection
 from app.settings import Settings
+from app.telemetry import configure_logging
 
 BACKLOG = 2048
 
 UNREAD_SECONDS = 30
 """How long a peer may leave what we sent unacknowledged before the kernel drops the connection."""
 
+HASTE = 1.0
+"""Seconds that open runs get to say goodbye at a second Ctrl-C."""
+
 CLOSING_SECONDS = 2
 """How long connections get after the drain: everything is saved by then, and a client that never
 reads would keep the server open for ever."""
 
-
-_log = logging.getLogger("ostinato")
+logger = logging.getLogger(__name__)
 
 
 class ListenError(OSError):
@@ -51,7 +56,7 @@ class Server(uvicorn.Server):
                 host=settings.host,
                 port=settings.port,
                 loop="auto" if sys.platform == "win32" else "uvloop",
-                http="httptools",
+                http=Connection,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -75,18 +80,26 @@ class Server(uvicorn.Server):
         if self.force_exit:
             self._abort_connections()
         await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn leaves it out then, and the cancel of what the lifespan holds would be a traceback.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HASTE):
+                    await self.lifespan.shutdown()
 
     async def _drain(self) -> None:
-        _log.info("draining for up to %g s", self.settings.drain_seconds)
+        logger.info("draining for up to %g s", self.settings.drain_seconds)
         drain = asyncio.ensure_future(self.app.state.services.runs.drain(self.settings.drain_seconds))
         while not drain.done() and not self.force_exit:
             # In steps, because the signal handler of a second Ctrl-C only sets a flag.
             await asyncio.wait({drain}, timeout=0.1)
         if not drain.done():
             drain.cancel()
+            # Even in haste, whoever is connected is told: it takes milliseconds.
+            await asyncio.wait({asyncio.ensure_future(self.app.state.services.runs.drain(0))}, timeout=HASTE)
+            await asyncio.sleep(0.05)  # for the readers to write it
         await asyncio.wait({drain})
         if not drain.cancelled() and drain.exception() is not None:
-            _log.error("the drain failed", exc_info=drain.exception())
+            logger.error("the drain failed", exc_info=drain.exception())
 
     def _abort_connections(self) -> None:
         for connection in list(self.server_state.connections):
@@ -148,17 +161,6 @@ def _listen_failure(host: str, port: int, failure: OSError | None) -> str:
     if number == errno.EACCES:
         return f"Port {port} on {host} needs more rights than this user has: choose one above 1023."
     return f"{host} is no address of this machine: check --host or OSTINATO_HOST."
-
-
-def configure_logging(level: str) -> None:
-    """Log to standard error from `level` on. Bodies, prompts and keys stay out of it at every level."""
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # At DEBUG these log each chunk that is sent, and the headers of each request to a provider.
-    for name in ("sse_starlette", "httpx", "httpcore"):
-        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLogger().level))
-    if level != "debug":
-        for name in ("httpx", "uvicorn"):
-            logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def serve(app: FastAPI, settings: Settings, sockets: Sequence[socket.socket] | None = None) -> None:

@@ -8,12 +8,16 @@ environment only. An empty variable counts as not set.
 import os
 import re
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from agent_core.agent import MODEL_NAME
+from app.auth import Keys
 
 PREFIX = "OSTINATO_"
 
@@ -32,7 +36,8 @@ class Settings(BaseSettings):
     - store: where sessions live; only `memory` exists so far
     - model: `provider:model` that all agents use instead of their own; None leaves them alone
     - api_keys: `alice:KEY,bob:KEY`, each name a user; api_key: one key for the user `default`
-    - allowed_hosts: names that the Host header may have, beside loopback names where there is no key
+    - allowed_hosts: names that the Host header may have, beside loopback names where there is no key;
+      with a key and none listed, it may have any
     - allowed_origins: web pages of other origins that may call, such as `http://localhost:3000`
     - model_idle_seconds: how long a model may be silent; run_seconds: how long a run may take
     - when_busy: what happens to a run whose session is busy: `queue` or `reject`
@@ -98,7 +103,7 @@ class Settings(BaseSettings):
     @field_validator("model")
     @classmethod
     def _check_model(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[a-z0-9_-]+:\S+", value):
+        if value is not None and not MODEL_NAME.fullmatch(value):
             raise ValueError(f"{value!r} is not of the form provider:model, such as openai:gpt-5")
         return value
 
@@ -108,6 +113,10 @@ class Settings(BaseSettings):
         if value != "memory":
             raise ValueError(f"{value!r} is no store: only 'memory' exists so far")
         return value
+
+    def read_keys(self) -> Keys:
+        """The users and their keys; false where there are none. Raises KeysError."""
+        return Keys.parse(self.api_keys.get_secret_value(), self.api_key.get_secret_value())
 
 
 def is_origin(text: str) -> bool:
@@ -139,14 +148,19 @@ def load_env_file(path: Path) -> None:
     """
     # Imported here, because only the command line reads the file and start-up time counts.
     from dotenv import dotenv_values
+    from dotenv.parser import parse_stream
 
     if not path.is_file():
         return
     try:
-        values = dotenv_values(path, encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise SettingsError(f"{path.name}: the file cannot be read as UTF-8 text.") from None
-    for name, value in values.items():
+    for line in parse_stream(StringIO(text)):
+        # Never passed over: the line that cannot be read may be the one with the keys.
+        if line.error or "\0" in line.original.string:
+            raise SettingsError(f"{path.name}: line {line.original.line} is not NAME=value (is a quote missing?).")
+    for name, value in dotenv_values(stream=StringIO(text)).items():
         if value is not None:
             os.environ.setdefault(name, value)
 

@@ -15,6 +15,7 @@ from sse_starlette.sse import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.events import Event
+from app.connection import TRANSPORT
 from app.runs.run import ServedRun
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,8 @@ class RunStream(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         task = asyncio.current_task()
         assert task is not None
-        watch = StallWatch(task, self._stalled, lambda: self._sending_since)
+        transport = scope.get("extensions", {}).get(TRANSPORT, {}).get("transport")
+        watch = StallWatch(task, self._stalled, lambda: self._sending_since, transport)
         try:
             await super().__call__(scope, receive, send)
         except asyncio.CancelledError:
@@ -78,27 +80,43 @@ class RunStream(EventSourceResponse):
 
 
 class StallWatch:
-    """Cancels a task whose current write has lasted for `limit` seconds. One timer, however many writes."""
+    """Cancels a task whose current write has made no progress for `limit` seconds (a quarter more at most).
 
-    def __init__(self, task: "asyncio.Task[object]", limit: float, since: Callable[[], float | None]) -> None:
+    One timer, however many writes. Progress is a write that ends, or, where the transport is known, a
+    buffer that shrinks: a client that reads slowly but steadily is not gone.
+    """
+
+    def __init__(
+        self,
+        task: "asyncio.Task[object]",
+        limit: float,
+        since: Callable[[], float | None],
+        transport: asyncio.WriteTransport | None,
+    ) -> None:
         self.fired = False
         self._task = task
         self._limit = limit
         self._since = since
+        self._transport = transport
+        self._left = 0  # bytes in the buffer when it was looked at last
+        self._moved = 0.0  # when it was last seen to shrink
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(limit, self._look)
+        self._timer = self._loop.call_later(limit / 4, self._look)
 
     def close(self) -> None:
         self._timer.cancel()
 
     def _look(self) -> None:
+        left = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if left < self._left:
+            self._moved = monotonic()
+        self._left = left
         since = self._since()
-        left = self._limit - (monotonic() - since if since is not None else 0)
-        if left <= 0:
+        if since is not None and monotonic() - max(since, self._moved) >= self._limit:
             self.fired = True
             self._task.cancel()
         else:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_later(self._limit / 4, self._look)
 
 
 async def _frames(served: ServedRun, wire: Wire) -> AsyncGenerator[bytes, None]:

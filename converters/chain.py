@@ -48,3 +48,38 @@ class Chain:
 
 def _nothing(_: Event) -> Sequence[Frame]:
     return ()
+
+
+class Checked:
+    """A user's converter, whose frames are looked at before they are trusted: what is no frame would
+    otherwise break the whole stream, far from where it was made.
+    """
+
+    def __init__(self, converter: Converter) -> None:
+        self.claims = tuple(converter.claims)
+        self._convert = converter.convert
+
+    def convert(self, event: Event) -> Sequence[Frame]:
+        """The converter's frames. Raises TypeError for what is none, and whatever the converter raises,
+        as an Exception."""
+        try:
+            frames = tuple(self._convert(event))
+        except Exception:
+            raise
+        except BaseException as error:  # sys.exit in a converter ends its event, and not the server
+            raise RuntimeError(type(error).__name__) from error
+        for frame in frames:
+            if not isinstance(frame, Frame) or not _is_sound(frame):
+                raise TypeError("a converter returns a list of frames; make them with converters.agui.encode.frame")
+        return frames
+
+
+def _is_sound(frame: Frame) -> bool:
+    def is_event(data: object) -> bool:
+        return isinstance(data, bytes) and data.startswith(b"data: ") and data.endswith(b"\n\n") and is_plain(data)
+
+    def is_plain(data: bytes) -> bool:
+        return data.count(b"\n") == 2 and b"\r" not in data
+
+    known = isinstance(frame.kind, str) and isinstance(frame.key, str | tuple)
+    return known and (frame.data == b"" or is_event(frame.data)) and (frame.old is None or is_event(frame.old))

@@ -14,6 +14,7 @@ from itertools import accumulate
 import orjson
 
 from agent_core.errors import InvalidRequest
+from agent_core.messages import well_formed
 
 DEEPEST = 200
 """The most levels that objects and lists may be nested."""
@@ -22,6 +23,7 @@ LONGEST_MESSAGE = 4_000
 """The most bytes of an error's message."""
 
 LONGEST_PATH = 200
+"""The most bytes of the path of a field."""
 
 # The closing quote is optional and nothing is tried twice, so that this stays linear on any bytes.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -50,8 +52,8 @@ def step(path: str, name: str | int) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """The text, cut to at most `limit` bytes."""
-    encoded = text.encode("utf-8", "replace")
+    """The text, well formed and cut to at most `limit` bytes."""
+    encoded = well_formed(text).encode()
     if len(encoded) <= limit:
         return encoded.decode()
     return encoded[: limit - 3].decode("utf-8", "ignore") + "…"

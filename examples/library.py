@@ -1,4 +1,4 @@
-"""The engine as a library, without a server: `python examples/library.py`."""
+"""The engine as a library, without a server: `.venv/bin/python examples/library.py`."""
 
 import asyncio
 

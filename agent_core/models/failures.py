@@ -82,8 +82,8 @@ def failed_frame(error: Any, *, hide: Collection[str]) -> ModelError:
     """The error for an `error` member in the body of an answer whose status was 200."""
     members = error if isinstance(error, dict) else {}
     status = next((found for name in ("code", "status") if (found := _status(members.get(name)))), None)
-    said = snippet(orjson.dumps(error, default=str))
-    code, retryable = _classified(status, members, said)
+    said = orjson.dumps(error, default=str)
+    code, retryable = _classified(status, members, snippet(said))
     detail = f"error in the answer: {snippet(said, hide)}"
     return ModelError(code, detail=detail, status=status, retryable=retryable)
 

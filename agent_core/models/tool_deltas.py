@@ -84,6 +84,8 @@ class ToolDeltas:
         at_index = self._by_index.get(index) if index is not None else None
         if call_id:
             known = self._by_id.get(call_id)
+            if known is not None and name and index is not None and at_index is not known:
+                return None  # another call under an id that was used already: the engine makes it unique
             # Some providers make a new id for every chunk; without a name it is no new call.
             return known or (at_index if not name else None)
         call = at_index if at_index is not None else self._last(index, name)

@@ -13,7 +13,7 @@ from agent_core.context import ToolContext
 from agent_core.errors import ToolError
 from agent_core.events import Custom, RequireExternalExecution, ToolResultEnd, ToolResultStart
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id, well_formed
-from agent_core.react.interrupts import Stopped
+from agent_core.react.interrupts import SelfCancelled, Stopped
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.permissions import judge
 from agent_core.react.run import Run
@@ -21,6 +21,9 @@ from agent_core.sessions.entries import started_entry
 from agent_core.tools.base import Tool
 
 logger = logging.getLogger(__name__)
+
+LONGEST_RESULT = 16_000
+"""Characters of a tool's result that the model and the client get."""
 
 LARGEST_CUSTOM = 64 * 1024
 """Bytes of JSON that a tool may send in one custom event."""
@@ -104,9 +107,11 @@ async def _outcome(run: Run, tool: Tool, call: ToolCall, arguments: Mapping[str,
         raise
     except _Failed as failure:
         return "error", failure.told
+    except SelfCancelled:
+        return "error", "the tool cancelled itself."
     except TimeoutError:
         cancelled.set()
-        return "timed_out", f"The tool did not finish within {tool.timeout:g} seconds; its effect is not known."
+        return "timed_out", f"the tool did not finish within {tool.timeout:g} s; its effect is not known."
 
 
 class _Failed(Exception):
@@ -121,26 +126,36 @@ async def _invoke(tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     # The failure is caught in here, so that out there a TimeoutError is the deadline's alone, and
     # control flow never meets the handler that makes errors into results.
     try:
-        return await tool.run(arguments, context, run.threads)
-    except ToolError as error:
-        raise _Failed(well_formed(str(error)) or "The tool failed.") from error
+        try:
+            return _capped(await tool.run(arguments, context, run.threads))
+        except ToolError as error:
+            raise _Failed(_capped(well_formed(str(error)))) from error
+    except _Failed:
+        raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise _Failed("The tool's own work was cancelled.") from error
-    except KeyboardInterrupt:
-        raise
+        raise _Failed("the tool's own work was cancelled.") from error
     except BaseException as error:  # whatever a tool raises is its own failure, sys.exit included
         reference = new_id("err")
         logger.exception("run %s: tool %s failed (%s)", run.run_id, tool.spec.name, reference)
         raise _Failed(f"{type(error).__name__} (reference {reference})") from error
 
 
+def _capped(text: str) -> str:
+    """The text, or its beginning and a note of what was cut."""
+    if len(text) <= LONGEST_RESULT:
+        return text
+    return f"{text[:LONGEST_RESULT]}\n[cut: {len(text) - LONGEST_RESULT} of {len(text)} characters are not shown]"
+
+
 def _context(run: Run, call: ToolCall, cancelled: threading.Event) -> ToolContext:
     loop = asyncio.get_running_loop()
 
     def emit(name: str, value: Any) -> None:
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"a custom event needs a name, a text, and {name!r} is none")
         # As JSON and back: what the tool does with the value later must not change what was said.
         text = to_json(value, fallback=str, inf_nan_mode="null", serialize_unknown=True)
         if len(text) > LARGEST_CUSTOM:

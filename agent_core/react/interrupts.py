@@ -24,6 +24,10 @@ class Stopped(Exception):  # control flow: it passes every handler that makes er
         self.reason: StopReason = reason
 
 
+class SelfCancelled(Exception):
+    """The guarded work cancelled itself; nobody had asked for it."""
+
+
 class Stop:
     """One run's stop, and the child task that it would cancel. The first reason stands.
 
@@ -57,7 +61,7 @@ class Stop:
     async def guard(self, work: Coroutine[Any, Any, T], limit: float | None = None) -> T:
         """Carry the work out in a child task that a stop cancels.
 
-        Raises Stopped; TimeoutError after `limit` seconds, on the dot, even where the work is still
+        Raises Stopped; SelfCancelled; TimeoutError after `limit` seconds, on the dot, even where the work is still
         cleaning up then; and whatever the work raises.
         """
         try:
@@ -87,7 +91,7 @@ class Stop:
         if self.reason is not None and (child.cancelled() or child.exception() is not None):
             raise Stopped(self.reason)  # what the cleaning up raised does not matter any more
         if child.cancelled():
-            raise RuntimeError("the work cancelled itself")  # never a cancel of the run's own task
+            raise SelfCancelled  # and never a cancel of the run's own task
         return child.result()
 
     def _leave_behind(self, child: asyncio.Task[Any]) -> None:

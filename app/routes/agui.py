@@ -5,7 +5,7 @@ from starlette.responses import Response
 
 from agent_core.errors import InvalidRequest
 from app.auth import user_of
-from app.errors import read_json_body
+from app.limits import read_json_body
 from app.services import services_of
 from app.sse import RunStream
 from converters.agui.decode import parse_run_input
@@ -24,8 +24,7 @@ async def run_agent(request: Request) -> Response:
     """
     services = services_of(request)
     settings = services.settings
-    name = request.path_params.get("agent")
-    agent = services.roster.get(name) if name is not None else services.roster.default
+    agent = services.roster.get(request.path_params.get("agent"))
     _refuse_what_is_not_there(request)
     asked = parse_run_input(await read_json_body(request, settings.body_limit))
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from agent_core.agent import Agent
-from app.errors import Draining
+from agent_core.errors import RunError
 from app.page import POLICY, page
 from app.services import services_of
 
@@ -32,7 +32,7 @@ async def healthz() -> Response:
 async def readyz(request: Request) -> Response:
     """200 while new runs are taken, 503 from the moment the server shuts down."""
     if services_of(request).runs.draining:
-        raise Draining
+        raise RunError("draining")
     return _json({"status": "ready"})
 
 

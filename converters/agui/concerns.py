@@ -1,8 +1,17 @@
-"""The list: which converters an AG-UI reader has, one per concern."""
+"""The list: which converters an AG-UI reader has, one per concern.
+
+Of AG-UI's twelve concerns, eight stand here: run, text, reasoning, tool calls, tool results, usage,
+interrupts and custom events. State, messages, activity, and subagents with handoff join the list with
+the internal events that they are made from; until then nothing in a run could show them.
+"""
 
 from converters.agui.blocks import Reasoning, Text, ToolCalls
-from converters.agui.notes import Customs, Interrupts, Raw, TokenUsage, ToolResults
+from converters.agui.custom import Customs
+from converters.agui.interrupts import Interrupts
+from converters.agui.raw import Raw
 from converters.agui.run import Run
+from converters.agui.tool_results import ToolResults
+from converters.agui.usage import TokenUsage
 from converters.chain import Converter
 
 

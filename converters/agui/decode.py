@@ -55,8 +55,6 @@ def parse_run_input(body: bytes) -> AguiRequest:
         raise _told(error, members) from None
     _check_id(given.thread_id, _THREAD_ID, 128, "threadId")
     _check_id(given.run_id, _RUN_ID, 64, "runId")
-    if given.resume:
-        raise InvalidRequest("resume: this server has no interrupts that could be answered.", "resume")
     messages = to_messages(given.messages)
     if not messages:
         raise InvalidRequest("messages: there must be at least one message for the model.", "messages")

@@ -23,7 +23,7 @@ from converters.agui.dialect import Dialect
 from converters.agui.encode import compose
 from converters.wire import Frame, Key
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class State(Enum):
@@ -212,4 +212,4 @@ class Order:
     def _drop(self, frame: Frame) -> None:
         if not self._warned:
             self._warned = True
-            log.warning("A frame out of order was dropped (%s, %s).", frame.kind, self.state.name.lower())
+            logger.warning("A frame out of order was dropped (%s, %s).", frame.kind, self.state.name.lower())

@@ -9,9 +9,9 @@ from converters.agui.concerns import converters as standard
 from converters.agui.dialect import Dialect
 from converters.agui.order import Order, State
 from converters.agui.run import failed, started
-from converters.chain import Chain, Converter
+from converters.chain import Chain, Checked, Converter
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class AguiStream:
@@ -30,7 +30,7 @@ class AguiStream:
         parent_run_id: str | None = None,
     ) -> None:
         self._run_id = run_id
-        self._chain = Chain([*converters, *standard(thread_id, run_id, parent_run_id)])
+        self._chain = Chain([*map(Checked, converters), *standard(thread_id, run_id, parent_run_id)])
         self._order = Order(started(thread_id, run_id, parent_run_id), dialect)
         self._failed = False
 
@@ -65,4 +65,4 @@ class AguiStream:
     def _report(self, event: Event) -> None:
         if not self._failed:
             self._failed = True
-            log.exception("A converter failed on %s of run %s.", type(event).__name__, self._run_id)
+            logger.exception("A converter failed on %s of run %s.", type(event).__name__, self._run_id)

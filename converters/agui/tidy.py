@@ -23,7 +23,13 @@ _SOURCES = frozenset({"data", "url", "file"})
 
 
 def tidy(members: dict[str, Any]) -> dict[str, Any]:
-    """The input, changed in place. Raises InvalidRequest where a list is missing or too long."""
+    """The input, changed in place.
+
+    Raises InvalidRequest for answers to interrupts, which nobody asked here (before anything looks at
+    them, because there may be any number), and where a list is missing or too long.
+    """
+    if isinstance(members.get("resume"), list) and members["resume"]:
+        raise InvalidRequest("resume: this server has no interrupts that could be answered.", "resume")
     messages = members.get("messages")
     if messages is None:
         raise InvalidRequest("messages: is missing.", "messages")
@@ -48,7 +54,8 @@ def _limit(value: object, most: int, name: str) -> None:
 def _items(message: object) -> int:
     if not isinstance(message, dict):
         return 0
-    lists = (message.get("content"), message.get("toolCalls"))
+    # The models take the second spelling too.
+    lists = (message.get("content"), message.get("toolCalls"), message.get("tool_calls"))
     return sum(len(each) for each in lists if isinstance(each, list))
 
 

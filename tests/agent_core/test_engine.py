@@ -53,7 +53,11 @@ async def test_a_snapshot_restores_into_an_empty_session_only() -> None:
         await copy.restore(saved)
         await copy.call(agent, "sure?")
         assert [m.role for m in model.requests[-1].messages] == ["user", "assistant", "tool", "assistant", "user"]
-        for target, data in ((copy, saved), (engine.session("u", "new"), b"nonsense")):
+        for target, data in (
+            (copy, saved),
+            (engine.session("u", "new"), b"nonsense"),
+            (engine.session("u", "new"), b'[["r","message",{},"root"]]'),
+        ):
             with pytest.raises(InvalidRequest):
                 await target.restore(data)
         assert len(engine.gate) == 0
@@ -78,6 +82,24 @@ async def test_the_same_gate_holds_for_direct_calls() -> None:
         assert (await engine.call(agent, "hello", user_id="u", session_id="s")).status == "completed"
 
 
+async def async_instructions(context: Any) -> str:
+    return ""
+
+
+@pytest.mark.parametrize("given", [5, None, b"hi", [user("x")]])
+async def test_an_input_that_is_none_is_refused(given: Any) -> None:
+    async with Engine() as engine:
+        with pytest.raises(InvalidRequest):
+            await engine.call(Agent("a", "fake:fake"), given, user_id="u", session_id="s")
+
+
+async def test_a_lone_surrogate_in_the_input_is_replaced() -> None:
+    model = ScriptedModel([says("hi")])
+    async with Engine() as engine:
+        await engine.call(Agent("a", model), "a\ud800b", user_id="u", session_id="s")
+    assert model.requests[0].messages[0].text == "a\ufffdb"
+
+
 @pytest.mark.parametrize(
     ("members", "told"),
     [
@@ -86,10 +108,15 @@ async def test_the_same_gate_holds_for_direct_calls() -> None:
         ({"max_iterations": 0}, "max_iterations"),
         ({"max_retries": -1}, "max_retries"),
         ({"tools": [add, add]}, "two tools"),
+        ({"model": 5}, "neither provider:model nor a Model"),
+        ({"instructions": 5}, "instructions"),
+        ({"instructions": async_instructions}, "not async"),
+        ({"max_iterations": "3"}, "whole number"),
+        ({"max_iterations": True}, "whole number"),
     ],
 )
 def test_an_agent_that_cannot_work_is_refused_when_it_is_made(members: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises((ValueError, TypeError), match=told):
         Agent(**{"name": "a", "model": "fake:fake", **members})
 
 

@@ -64,8 +64,17 @@ def test_a_module_of_the_current_folder_is_loaded(tmp_path: Path) -> None:
     assert [agent.name for agent in load("a_package.inner:others").agents] == ["two"]
 
 
+MINE = """
+class Mine:
+    claims = ()
+
+    def convert(self, event):
+        return []
+"""
+
+
 def test_converters_of_the_file_come_with_the_agents(tmp_path: Path) -> None:
-    loaded = load(write(tmp_path / "my_agents.py", ONE + "class Mine: pass\nconverters = [Mine]\n"))
+    loaded = load(write(tmp_path / "my_agents.py", ONE + MINE + "converters = [Mine]\n"))
     assert [each.__name__ for each in loaded.converters] == ["Mine"]
 
 
@@ -80,6 +89,10 @@ def test_converters_of_the_file_come_with_the_agents(tmp_path: Path) -> None:
         (ONE + "agents = agents[0]\n", "is one Agent"),
         ("agents = {}\n", "is of type dict, but a list"),
         ("agents = []\n", "is empty"),
+        (ONE + "class Mine: pass\nconverters = [Mine]\n", "item 1 of converters makes no converter (AttributeError"),
+        (ONE + MINE.replace("()", "5") + "converters = [Mine]\n", "item 1 of converters makes no converter (TypeError"),
+        (ONE + MINE.replace("()", "(int,)") + "converters = [Mine]\n", "needs `claims`, event classes"),
+        ("raise KeyboardInterrupt\n", "cannot be imported (my_agents.py line 1): KeyboardInterrupt"),
         (ONE + "agents.append(1)\n", "item 3 is of type int"),
         (ONE + "agents = agents + agents\n", "two agents are named 'one'"),
         (ONE + "converters = 1\n", "converters is of type int"),

@@ -1,17 +1,23 @@
 """The application as it is wired, over real sockets: keys, hosts, origins and the one error shape."""
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from agent_core.agent import Agent
+from agent_core.events import Event
 from app.agents import AgentsError
 from app.auth import BindRefused, KeysError
 from app.main import create_app
+from app.routes import agui, system
 from app.services import Services
 from app.settings import Settings
+from app.telemetry import TALKATIVE
+from converters.wire import Frame
 from tests.app.doubles import running
 
 KEY = "0123456789abcdef0123"
@@ -58,7 +64,7 @@ async def test_a_listed_origin_gets_its_preflight_answered_without_a_key() -> No
     asks = {
         "origin": "http://localhost:3000",
         "access-control-request-method": "POST",
-        "access-control-request-headers": "authorization,content-type,last-event-id,x-session-id,x-on-disconnect",
+        "access-control-request-headers": "accept,authorization,content-type,last-event-id,x-on-disconnect",
     }
     async with client(KEYED) as http:
         allowed = await http.options("/agui", headers=asks)
@@ -66,6 +72,18 @@ async def test_a_listed_origin_gets_its_preflight_answered_without_a_key() -> No
     assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, "http://localhost:3000")
     assert "access-control-allow-credentials" not in allowed.headers
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "unauthorized")
+
+
+async def test_a_header_that_nothing_here_reads_is_not_announced_to_pages() -> None:
+    asks = {
+        "origin": "http://localhost:3000",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "x-session-id",
+    }
+    async with client(KEYED) as http:
+        refused = await http.options("/agui", headers=asks)
+    assert refused.status_code == 400
+    assert "x-session-id" not in refused.headers["access-control-allow-headers"].lower()
 
 
 async def test_a_page_of_a_listed_origin_can_read_refusals_too() -> None:
@@ -100,6 +118,28 @@ async def test_a_body_that_is_not_json_is_refused_before_it_is_read() -> None:
     assert (text.status_code, large.status_code) == (415, 413)
 
 
+async def test_what_is_streamed_stays_out_of_a_log_that_somebody_else_set_to_debug(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for name in TALKATIVE:
+        caplog.set_level(logging.DEBUG, logger=name)
+    caplog.set_level(logging.DEBUG)
+    body = {"threadId": "pomegranate", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "hi"}]}
+    async with client(Settings()) as http:
+        response = await http.post("/agui", json=body)
+    assert "pomegranate" in response.text
+    assert "pomegranate" not in caplog.text
+
+
+def test_no_route_has_parameters_that_fastapi_would_check_in_a_shape_of_its_own() -> None:
+    routes = [route for part in (agui, system) for route in part.router.routes if isinstance(route, APIRoute)]
+    assert {route.path for route in routes} >= {"/", "/agents", "/agui", "/agui/{agent}", "/healthz", "/readyz"}
+    for route in routes:
+        needs = route.dependant
+        checked = (needs.path_params, needs.query_params, needs.header_params, needs.cookie_params, needs.body_params)
+        assert checked == ([], [], [], [], []), route.path
+
+
 async def test_nothing_describes_the_routes_at_start() -> None:
     async with client(Settings()) as http:
         assert {(await http.get(path)).status_code for path in ("/docs", "/redoc", "/openapi.json")} == {404}
@@ -107,7 +147,10 @@ async def test_nothing_describes_the_routes_at_start() -> None:
 
 async def test_the_services_come_from_the_settings() -> None:
     class Mine:
-        pass
+        claims: tuple[type[Event], ...] = ()
+
+        def convert(self, event: Event) -> Sequence[Frame]:
+            return []
 
     settings = Settings(model="openai:other", when_busy="reject", queue_size=3, model_idle_seconds=7)
     app = create_app(settings, agents=[ONE], converters=[Mine])

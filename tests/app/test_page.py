@@ -12,8 +12,10 @@ def test_the_curl_line_survives_a_shell() -> None:
     words = shlex.split(curl_line("http://127.0.0.1:8000/", "one", question="what's up?"))
     assert words[:3] == ["curl", "-N", "http://127.0.0.1:8000/agui/one"]
     body = json.loads(words[words.index("-d") + 1])
-    assert body["messages"] == [{"id": "m1", "role": "user", "content": "what's up?"}]
+    [message] = body["messages"]
+    assert (message["role"], message["content"]) == ("user", "what's up?")
     assert set(body) == {"threadId", "runId", "messages"}
+    assert curl_line("http://h") != curl_line("http://h"), "a message id that the thread knows is passed over"
 
 
 def test_the_curl_line_names_the_default_agent_by_leaving_it_out_and_sends_a_key_where_one_is_needed() -> None:

@@ -95,6 +95,13 @@ def test_a_wrong_option_is_named_as_it_was_typed() -> None:
         read_settings({"store": "sqlite"})
 
 
+def test_the_keys_are_those_of_both_settings_and_none_where_they_name_nobody() -> None:
+    given = Settings(api_keys="ann:0123456789abcdef", api_key="fedcba9876543210")  # type: ignore[arg-type]
+    assert sorted(given.read_keys().digests) == ["ann", "default"]
+    for empty in ("", " , "):
+        assert not Settings(api_keys=empty).read_keys()  # type: ignore[arg-type]
+
+
 def test_secrets_show_neither_in_repr_nor_in_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OSTINATO_API_KEYS", "ann:top-secret-top-secret")
     monkeypatch.setenv("OSTINATO_API_KEY", "another-secret-of-ours")
@@ -130,3 +137,13 @@ def test_a_missing_env_file_changes_nothing(tmp_path: Path) -> None:
     before = dict(os.environ)
     load_env_file(tmp_path / ".env")
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    "text", ['OSTINATO_API_KEYS="alice:0123456789abcdef\n', "A=1\nnot a variable at all\n", "A=\0\n"]
+)
+def test_an_env_file_with_a_line_that_cannot_be_read_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / ".env"
+    path.write_text(text)
+    with pytest.raises(SettingsError, match=r"^\.env: line \d"):
+        load_env_file(path)

@@ -98,4 +98,4 @@ def test_a_long_path_is_cut() -> None:
 def test_a_text_is_shortened_to_bytes_and_stays_a_text() -> None:
     assert shorten("ab", 2) == "ab"
     assert shorten("é" * 100, 9) == "ééé…"
-    assert shorten("\ud800", 9) == "?"
+    assert shorten("\ud800", 9) == "\ufffd"

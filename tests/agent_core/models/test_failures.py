@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from agent_core.models.failures import failed_status, failed_transport, seconds_until, secrets_in, snippet
+from agent_core.models.failures import (
+    SNIPPET,
+    failed_frame,
+    failed_status,
+    failed_transport,
+    seconds_until,
+    secrets_in,
+    snippet,
+)
 
 
 def body(message: str = "", **members: Any) -> bytes:
@@ -83,3 +91,9 @@ def test_secrets_are_the_keys_and_the_token_of_an_authorization() -> None:
 
 def test_an_exception_that_is_no_transport_s_is_not_translated() -> None:
     assert failed_transport(KeyError("x"), ()) is None
+
+
+def test_a_key_at_the_cut_of_a_long_message_is_masked_first() -> None:
+    key = "sk-abcdefghijklmnopqrstuvwxyz-0123456789"
+    error = failed_frame({"message": "x" * (SNIPPET - 40) + " bad key " + key}, hide=(key,))
+    assert "sk-a" not in error.detail

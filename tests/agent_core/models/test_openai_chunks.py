@@ -219,6 +219,13 @@ QUIRKS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str]]]] = {
         ],
         [("a", "x", '{"n":1}'), ("b", "x", '{"n":2}')],
     ),
+    "two calls under one id": (
+        [
+            {"index": 0, "id": "a", "function": function("x", '{"n":1}')},
+            {"index": 1, "id": "a", "function": function("x", '{"n":2}')},
+        ],
+        [("a", "x", '{"n":1}'), ("a", "x", '{"n":2}')],
+    ),
     "no index": (
         [
             {"id": "a", "function": function("x", '{"n"')},

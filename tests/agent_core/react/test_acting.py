@@ -1,18 +1,20 @@
 """Acting: every call has exactly one result, whatever its tool does."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from agent_core.agent import Agent
 from agent_core.context import ToolContext
 from agent_core.engine import Engine
+from agent_core.errors import ToolError
 from agent_core.events import AgentEnd, Custom
-from agent_core.react.acting import LARGEST_CUSTOM
+from agent_core.react.acting import LARGEST_CUSTOM, LONGEST_RESULT
 from agent_core.sessions.entries import SessionKey
 from agent_core.tools.function import tool
 from tests.agent_core.react.agents import add, agent_of, results
-from tests.doubles import ScriptedModel, calls, events_of, says
+from tests.doubles import ScriptedModel, calls, events_of, kinds, says
 
 
 @pytest.mark.parametrize(
@@ -144,3 +146,61 @@ async def test_a_custom_event_is_what_the_tool_said_then_and_a_huge_one_is_the_t
         events = await events_of(engine, Agent("a", model, tools=[tell]), "go")
     assert [(event.name, event.value) for event in events if isinstance(event, Custom)] == [("step", {"done": 1})]
     assert results(events)[0][0] == "error"
+
+
+async def test_a_tool_that_cancels_its_task_or_cannot_say_its_error_is_a_result() -> None:
+    @tool
+    async def vanish() -> str:
+        """Cancels the task that it runs in."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        return ""
+
+    class Mute:
+        def __str__(self) -> str:
+            raise ValueError("no words")
+
+    @tool
+    def mute() -> str:
+        """Raises an error that cannot be read."""
+        raise ToolError(Mute())
+
+    @tool
+    def interrupt() -> str:
+        """Raises what Ctrl-C raises."""
+        raise KeyboardInterrupt
+
+    model = ScriptedModel([calls(("vanish", ""), ("mute", ""), ("interrupt", "")), says("done")])
+    async with Engine() as engine:
+        events = await events_of(engine, Agent("a", model, tools=[vanish, mute, interrupt]), "go")
+    assert [status for status, _ in results(events)] == ["error"] * 3
+    assert isinstance(events[-1], AgentEnd)
+
+
+async def test_a_long_result_is_cut_and_says_so() -> None:
+    @tool
+    def read() -> str:
+        """Read a long file."""
+        return "x" * 50_000
+
+    model = ScriptedModel([calls(("read", "")), says("done")])
+    async with Engine() as engine:
+        [(_, content)] = results(await events_of(engine, Agent("a", model, tools=[read]), "go"))
+    assert content.startswith("x" * LONGEST_RESULT + "\n[cut: 34000 of 50000 characters")
+
+
+@pytest.mark.parametrize("name", [None, "", 5])
+async def test_a_custom_event_without_a_name_is_the_tool_s_error(name: Any) -> None:
+    @tool
+    def tell(context: ToolContext) -> str:
+        """Tell."""
+        context.emit(name, 1)
+        return "told"
+
+    model = ScriptedModel([calls(("tell", "")), says("done")])
+    async with Engine() as engine:
+        events = await events_of(engine, Agent("a", model, tools=[tell]), "go")
+    assert results(events)[0][0] == "error"
+    assert "Custom" not in kinds(events)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_core.react.interrupts import Stop, Stopped
+from agent_core.react.interrupts import SelfCancelled, Stop, Stopped
 
 
 async def forever(started: asyncio.Event) -> None:
@@ -90,5 +90,5 @@ async def test_work_that_cancels_itself_does_not_cancel_the_run() -> None:
     async def odd() -> None:
         raise asyncio.CancelledError
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(SelfCancelled):
         await Stop().guard(odd())

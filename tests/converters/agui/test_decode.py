@@ -295,7 +295,7 @@ def test_a_path_is_that_of_the_clients_input_whatever_was_dropped_before() -> No
         ({"context": [{"description": "d", "value": {}}]}, "context[0].value"),
         ({"context": [{"value": ""}]}, "context[0].description"),
         ({"resume": [{"interruptId": "i", "status": "resolved"}]}, "resume"),
-        ({"resume": [{"interruptId": "i"}]}, "resume[0].status"),
+        ({"resume": [{"interruptId": "i"}]}, "resume"),
         ({"resume": 5}, "resume"),
     ],
 )
@@ -303,6 +303,12 @@ def test_a_member_that_cannot_be_used_is_named(more: Members, param: str) -> Non
     error = refusal(**more)
     assert error.param == param
     assert error.message.startswith(f"{param}: ")
+
+
+def test_answers_to_interrupts_are_refused_before_anything_else_is_looked_at() -> None:
+    error = refusal({"id": 5}, resume=[5] * 100_000, threadId="not allowed", tools="none")
+    assert error.param == "resume"
+    assert error.message == "resume: this server has no interrupts that could be answered."
 
 
 @pytest.mark.parametrize("name", ["threadId", "runId", "messages"])
@@ -336,6 +342,11 @@ def test_a_member_of_two_types_is_told_as_one_error() -> None:
 def test_more_parts_than_anybody_needs_are_refused() -> None:
     wrong = [{"type": "image"}] * 10_001
     assert refusal({"id": "1", "role": "user", "content": wrong}).param == "messages"
+
+
+@pytest.mark.parametrize("name", ["toolCalls", "tool_calls"])
+def test_more_tool_calls_than_anybody_needs_are_refused_in_both_spellings(name: str) -> None:
+    assert refusal({"id": "1", "role": "assistant", name: [{"id": "c"}] * 10_001}).param == "messages"
 
 
 def test_a_long_name_does_not_make_a_long_message() -> None:
