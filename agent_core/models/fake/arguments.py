@@ -1,214 +1,283 @@
 """A tool's arguments, filled from the question and from earlier results, for the keyless model.
 
-How sure a value is decides when it may be used: `SURE` is named for the parameter (`cargo C-001`), has
-the shape of an example in its schema, or comes from a result under the parameter's key; `LIKELY` is
-quoted or follows in, at or about; `GUESS` is anything else that could fit.
+A value is sure where it is named for the parameter (`cargo C-001`), begins like a code in its
+description, is quoted, follows in, at or about, or stands in a result under the parameter's key; else
+it is a guess. Schemas come from clients: what is read of one is capped, its `pattern` is never tried.
 """
 
+import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from agent_core.models.fake.fit import (
-    CODE_PARTS,
-    DEEPEST,
-    GUESS,
-    LIKELY,
-    SURE,
-    convert,
-    core_of,
-    examples_of,
-    fit,
-    grade_of,
-    is_cued,
-    is_named,
-    leaves_of,
-    members_of,
-    required_of,
-    resolve,
-    type_of,
-    wants_date,
-    with_examples,
+from agent_core.models.fake.task import Outcome, leaves_of
+from agent_core.models.fake.words import (
+    LONGEST_TEXT,
+    STOP_WORDS,
+    Value,
+    chinese_besides,
+    is_chinese,
+    listed,
+    parts_of,
+    phrases_in,
+    stem,
+    values_in,
+    words_of,
 )
-from agent_core.models.fake.words import Value, listed, parts_of, phrases_in
-from agent_core.tools.base import ToolSpec
 
-SEARCH_PARTS = listed("query q search keyword keywords term topic")
-TEXT_PARTS = listed("text question message content input prompt sentence")
-SOUGHT = r"\b(?:for|about)\s+([^?!。？！\n]+?)\s*[.?!。？！]*\s*$"
+MOST_PARAMETERS, MOST_CHOICES, MOST_EXAMPLES, MOST_RESULTS, MOST_STEPS = 16, 100, 16, 8, 4
+LONGEST_DESCRIPTION, LONGEST_NAME = 300, 100
+
+READ = ("type", "description", "enum", "const", "items")
+CODE_PARTS = listed("id ids no nr num number code key ref reference uuid")
+NAME_PARTS = listed("name title label")
+EXAMPLES_FOLLOW = r"(?i)such as|e\.g\.|for example|examples?:|例如|比如|如"
+
+Key = tuple[str, str]
+"""What a name is about, and how: `voyageNo` is the stem of `voyage`, and `id`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A successful result: whose it is, its data where it is JSON, else its text and the values in it."""
+class Parameter:
+    """What is read of a parameter. `choices`: the only values that it takes, None for any.
 
-    tool: str
-    data: Any = None
-    text: str = ""
-    values: tuple[Value, ...] = ()
+    `examples` are those of its description, and `heads` is how they begin: letters for a code, None for
+    what is none. `hints`: the Chinese words of its description.
+    """
+
+    name: str
+    key: Key
+    required: bool
+    type: str
+    many: bool
+    choices: tuple[Any, ...] | None
+    examples: tuple[str, ...]
+    heads: frozenset[str | None]
+    words: frozenset[str]
+    hints: frozenset[str]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any text will do, and so the whole question."""
+        return self.type == "string" and self.key[1] != "id" and self.choices is None and not self.heads
+
+    def fits(self, value: Value) -> bool:
+        """Whether the value is a code where the examples are codes, and none where they are none."""
+        return not self.heads or (None in self.heads if value.head is None else self.heads != {None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where values come from. `values`: the question's. `results`: latest first. `taken`: what parameter
-    a value was used for.
+    """Where values come from. `said`: the question's words and short phrases; `found`: the values of results
+    by key; `taken`: what a text was used for already.
     """
 
     question: str
-    values: tuple[Value, ...] = ()
-    results: tuple[Result, ...] = ()
-    taken: Mapping[str, str] = field(default_factory=dict)
+    said: frozenset[str]
+    values: tuple[Value, ...]
+    phrases: tuple[tuple[str, str], ...]
+    found: Mapping[Key, Sequence[Any]]
+    taken: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """The arguments, the required parameters that found no value, and whether a result gave one."""
+    """The arguments, those of them that are `guessed`, and the required parameters that found no value."""
 
-    arguments: dict[str, Any]
-    missing: tuple[str, ...] = ()
-    from_results: bool = False
+    arguments: Mapping[str, Any]
+    guessed: frozenset[str]
+    missing: tuple[str, ...]
 
 
-def fill(tool: ToolSpec, known: frozenset[str], sources: Sources, least: int) -> Filled:
-    """Fill the tool's parameters with values that are at least as sure as `least`.
+def key_of(name: str) -> Key:
+    parts = parts_of(name[:LONGEST_NAME])
+    how = "id" if CODE_PARTS.intersection(parts) else "name" if NAME_PARTS.intersection(parts) else ""
+    return " ".join(stem(part) for part in parts if part not in CODE_PARTS | NAME_PARTS), how
 
-    `known` holds the tool's own words. An optional parameter needs a sure value from the question.
+
+def read_parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """The first MOST_PARAMETERS parameters of a tool, the required ones first.
+
+    Where all of them are required there may be more, and the tool had better not be called.
     """
-    properties = members_of(tool.parameters, "properties")
-    required = required_of(tool.parameters)
-    free = [name for name in required if is_free(resolve(properties.get(name), tool.parameters))]
-    filler = _Filler(tool=tool, known=known, sources=sources, least=least, alone=len(free) == 1)
-    arguments: dict[str, Any] = {}
-    missing = []
-    for name in required:
-        found = filler.find(name, resolve(properties.get(name), tool.parameters))
-        if found is None:
-            missing.append(name)
-        else:
-            arguments[name] = found
-    optional = [name for name in properties if name not in required]
-    for name in optional:
-        found = filler.find_optional(name, resolve(properties[name], tool.parameters), not required, len(optional))
-        if found is not None:
-            arguments[name] = found
-    return Filled(arguments=arguments, missing=tuple(missing), from_results=filler.from_results)
+    properties, names = schema.get("properties"), schema.get("required")
+    properties = properties if isinstance(properties, Mapping) else {}
+    required = dict.fromkeys(each for each in names if isinstance(each, str)) if isinstance(names, list | tuple) else {}
+    order = islice(dict.fromkeys((*required, *properties)), MOST_PARAMETERS)
+    return tuple(_read(name, _resolve(properties.get(name), schema), schema, name in required) for name in order)
 
 
-def is_free(schema: Mapping[str, Any]) -> bool:
-    """Whether the schema takes any text."""
-    return type_of(schema) == "string" and not schema.keys() & {"enum", "const"}
+def _read(name: str, schema: Mapping[str, Any], root: Mapping[str, Any], required: bool) -> Parameter:
+    text, kind = schema.get("description"), _type(schema)
+    described = text[:LONGEST_DESCRIPTION] if isinstance(text, str) else ""
+    if many := kind == "array":
+        schema = _resolve(schema.get("items"), root)
+        kind = _type(schema)
+    choices = [schema["const"]] if "const" in schema else schema.get("enum")
+    words = words_of(f"{name[:LONGEST_NAME]} {described}")
+    marker = re.search(EXAMPLES_FOLLOW, described)
+    shown = values_in(described[marker.start() :]) if marker else ()
+    examples = [each for each in shown if each.kind in ("quoted", "code", "name")]
+    return Parameter(
+        name=name,
+        key=key_of(name),
+        required=required,
+        type=kind,
+        many=many,
+        choices=tuple(filter(_is_short, choices[:MOST_CHOICES])) if isinstance(choices, list) else None,
+        examples=tuple(each.text for each in examples),
+        heads=frozenset(each.head for each in examples),
+        words=words,
+        hints=frozenset(filter(is_chinese, words)),
+    )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Filler:
-    tool: ToolSpec
-    known: frozenset[str]
-    sources: Sources
-    least: int
-    alone: bool
-    spent: set[str] = field(default_factory=set)
-    from_results: bool = False
-
-    def find(self, name: str, schema: Mapping[str, Any], depth: int = 0) -> Any:
-        kind, schema = type_of(schema), with_examples(schema)
-        if depth > DEEPEST:
-            return None
-        if kind == "array":
-            item = self.find(name, resolve(schema.get("items"), self.tool.parameters), depth + 1)
-            return None if item is None else [item]
-        if kind == "object":
-            return self._find_object(schema, depth)
-        found = self._find_sure(name, schema)
-        if found is None and (found := self._find_result(name, schema)) is not None:
-            self.from_results = True
-        if found is None and self.least < SURE and not schema.keys() & {"enum", "const"}:
-            found = self._find_unbound(name, schema)
-        return found
-
-    def find_optional(self, name: str, schema: Mapping[str, Any], lonely: bool, count: int) -> Any:
-        if type_of(schema) in ("array", "object"):
-            return None
-        schema = with_examples(schema)
-        found = self._find_sure(name, schema)
-        if found is None and lonely and count == 1 and is_free(schema):
-            named = (each for each in self.sources.values if each.kind in ("quoted", "name"))
-            found = next((each.text for each in named if fit(each.text, schema)), None)
-        return found
-
-    def _find_object(self, schema: Mapping[str, Any], depth: int) -> Any:
-        properties, found = members_of(schema, "properties"), {}
-        for name in required_of(schema):
-            value = self.find(name, resolve(properties.get(name), self.tool.parameters), depth + 1)
-            if value is None:
-                return None
-            found[name] = value
-        return found or None
-
-    def _find_sure(self, name: str, schema: Mapping[str, Any]) -> Any:
-        question = self.sources.question
-        if "const" in schema:
-            return schema["const"]
-        if isinstance(members := schema.get("enum"), list):
-            return next((each for each in members if is_named(each, question)), None)
-        texts = [(question, self.sources.values), *((each.text, each.values) for each in self.sources.results)]
-        for text, values in texts:
-            if wants_date(name, schema):
-                sure = [each.text for each in values if each.kind == "date"]
+def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema that its `$ref`, or its first alternative that is not null, leads to, with its own description."""
+    found: dict[str, Any] = {}
+    for _ in range(MOST_STEPS):
+        if isinstance(schema, Mapping):
+            found |= {key: schema[key] for key in READ if key in schema and key not in found}
+            reference, definitions = schema.get("$ref"), root.get("$defs")
+            if isinstance(reference, str) and isinstance(definitions, Mapping):
+                schema = definitions.get(reference.rpartition("/")[2])
             else:
-                cued = [each.text for each in values if is_cued(name, each, text) and fit(each.text, schema)]
-                sure = cued + [each.text for each in values if fit(each.text, schema) == SURE]
-                sure += [each for each in examples_of(schema) if is_named(each, text)]
-            for each in sure:
-                if each not in self.spent and (value := convert(each, schema)) is not None:
-                    self.spent.add(each)
-                    return value
-        return None
+                schema = next((each for each in _some(schema.get("anyOf")) if each != {"type": "null"}), None)
+    return found
 
-    def _find_result(self, name: str, schema: Mapping[str, Any]) -> Any:
-        best: tuple[int, Any] = (0, None)
-        for result in self.sources.results:
-            for path, leaf in leaves_of(result.data):
-                grade = grade_of(name, path, result.tool)
-                if grade > best[0] and (value := convert(leaf, schema)) is not None:
-                    members = schema.get("enum")
-                    if members is None or value in members:
-                        best = (grade, value)
-        return best[1]
 
-    def _find_unbound(self, name: str, schema: Mapping[str, Any]) -> Any:
-        core = core_of(name)
-        if wants_date(name, schema):
-            return None
-        for surety, text in self._candidates(name, schema):
-            free = text not in self.spent and self.sources.taken.get(text, core) == core
-            if surety >= self.least and free and (value := convert(text, schema)) is not None:
-                self.spent.add(text)
-                return value
-        return None
+def _type(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type", "string")
+    kind = next((each for each in _some(kind) if each != "null"), kind)
+    return kind if isinstance(kind, str) else "string"
 
-    def _candidates(self, name: str, schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-        question, parts = self.sources.question, frozenset(parts_of(name))
-        values = [each for each in self.sources.values if fit(each.text, schema)]
-        yield from ((LIKELY, each.text) for each in values if each.kind == "quoted")
-        if type_of(schema) != "string":
-            yield from ((GUESS, each.text) for each in values if each.kind == "number")
+
+def _some(value: Any) -> list[Any]:
+    return value[:MOST_EXAMPLES] if isinstance(value, list) else []
+
+
+def _is_short(choice: Any) -> bool:
+    return not isinstance(choice, str) or 0 < len(choice) <= LONGEST_NAME
+
+
+def read_sources(question: str, results: Sequence[Outcome], taken: Mapping[str, str]) -> Sources:
+    """Read the question, and the latest MOST_RESULTS of the results that are good."""
+    found: dict[Key, list[Any]] = {}
+    for result in [each for each in reversed(results) if each.status == "ok"][:MOST_RESULTS]:
+        for path, leaf in leaves_of(result.data):
+            for key in _keys(path, result.tool):
+                if len(leaves := found.setdefault(key, [])) < MOST_EXAMPLES:
+                    leaves.append(leaf)
+    words = re.findall(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*", question[:LONGEST_TEXT].casefold())
+    said = (" ".join(words[i : i + size]) for size in (1, 2, 3) for i in range(len(words) + 1 - size))
+    return Sources(
+        question=question,
+        said=frozenset(said) - STOP_WORDS,
+        values=values_in(question),
+        phrases=tuple(phrases_in(question)),
+        found=found,
+        taken=taken,
+    )
+
+
+def _keys(path: tuple[str, ...], tool: str) -> Iterator[Key]:
+    about, how = key_of(path[-1]) if path else ("", "")
+    if about:
+        yield about, how
+    elif how:  # `{"contracts": [{"id": …}]}` is a contract's id, and `{"id": …}` of a tool about cargo a cargo's.
+        parents = [key_of(path[-2])[0]] if len(path) > 1 else map(stem, parts_of(tool))
+        yield from ((parent, how) for parent in parents)
+        yield "", how
+
+
+def fill(parameters: Sequence[Parameter], known: frozenset[str], sources: Sources) -> Filled:
+    """Fill the parameters: surely where that can be, and the required ones else by guessing.
+
+    `known` holds the tool's own words, which are no values. A text of the question serves one parameter.
+    """
+    required = [each for each in parameters if each.required]
+    alone = sum(each.is_free for each in required) == 1 and not sources.taken
+    found: dict[str, Any] = {}
+    spent: list[Any] = []
+    for each in parameters:
+        _take(each, _sure(each, sources), found, spent)
+    sure = frozenset(found)
+    for each in required:
+        about = each.key[0]
+        guesses = _guesses(each, known, sources, alone) if each.name not in sure else iter(())
+        _take(each, (text for text in guesses if sources.taken.get(text, about) == about), found, spent)
+    return Filled(
+        arguments={each.name: found[each.name] for each in parameters if each.name in found},
+        guessed=frozenset(found) - sure,
+        missing=tuple(each.name for each in required if each.name not in found),
+    )
+
+
+def _take(parameter: Parameter, options: Iterator[Any], found: dict[str, Any], spent: list[Any]) -> None:
+    for option in options:
+        value = option if parameter.choices is not None else convert(option, parameter.type)
+        if value is not None and option not in spent:
+            spent.append(option)
+            found[parameter.name] = [value] if parameter.many else value
             return
-        whole = self.alone and not examples_of(schema) and not schema.keys() & {"pattern", "format"}
-        if whole and parts & TEXT_PARTS:
-            yield GUESS, question
-        if parts & SEARCH_PARTS and (sought := re.search(SOUGHT, question)):
-            yield GUESS, sought.group(1)
-        phrases = phrases_in(question, self.known)
-        about = [(how, text) for how, text in phrases if fit(text, schema) and not re.fullmatch(r"[\d\W]+", text)]
-        if not parts & CODE_PARTS:
-            named = {each.text for each in values if each.kind == "name"}
-            yield from ((LIKELY, text) for how, text in about if how in ("in", "at", "about") and text in named)
-        kinds = ("code", "number", "link") if parts & CODE_PARTS else ("link", "name", "code")
-        yield from ((GUESS, each.text) for kind in kinds for each in values if each.kind == kind)
-        if parts & CODE_PARTS:
-            return
-        if not (whole and parts & SEARCH_PARTS):
-            yield from ((GUESS, text) for _, text in about)
-        if whole and not self.sources.taken:  # A later link of a chain is no place for the whole question.
-            yield GUESS, question
+
+
+def _sure(parameter: Parameter, sources: Sources) -> Iterator[Any]:
+    about, how = parameter.key
+    leaves = (
+        each
+        for other in dict.fromkeys((how, "", *(() if how else ("id", "name"))))
+        for each in sources.found.get((about, other), ())
+    )
+    if parameter.choices is not None:
+        yield from (each for each in parameter.choices if _is_named(each, sources))
+        yield from (each for each in leaves if each in parameter.choices)
+        yield from parameter.choices if parameter.required and len(parameter.choices) == 1 else ()
+        return
+    fitting = [each for each in sources.values if parameter.fits(each)]
+    for value in fitting:
+        cued = about and value.cue == about.rpartition(" ")[2]
+        if cued or (value.head is not None and value.head in parameter.heads):
+            yield value.text
+    yield from (each for each in parameter.examples if _is_named(each, sources))
+    yield from leaves
+    if parameter.type == "string":
+        names = {each.text for each in fitting if each.kind == "name" and how != "id"}
+        yield from (each.text for each in fitting if each.kind == "quoted")
+        yield from (text for word, text in sources.phrases if word in ("in", "at", "about") and text in names)
+
+
+def _guesses(parameter: Parameter, known: frozenset[str], sources: Sources, alone: bool) -> Iterator[str]:
+    kinds: tuple[str, ...] = ("number",)
+    if parameter.type == "string":
+        kinds = ("code", "number") if parameter.key[1] == "id" else ("name", "code", "date")
+    if parameter.choices is None:
+        fitting = [each for each in sources.values if parameter.fits(each)]
+        yield from (each.text for kind in kinds for each in fitting if each.kind == kind)
+    if parameter.is_free:
+        yield from (text for _, text in sources.phrases if not words_of(text) <= known)
+        yield from chinese_besides(sources.question, known)
+        if alone:  # A later link of a chain is no place for the whole question.
+            yield sources.question
+
+
+def _is_named(word: Any, sources: Sources) -> bool:
+    text = word.casefold() if isinstance(word, str) else str(convert(word, "number"))
+    return text in sources.said if text.isascii() else text in sources.question[:LONGEST_TEXT]
+
+
+def convert(value: Any, kind: str) -> Any:
+    """The value as a plain JSON type, or None where it cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return value if isinstance(value, bool) and kind == "boolean" else None
+    if kind == "string":
+        return str(value) or None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if number.is_integer() and kind in ("integer", "number"):
+        return value if isinstance(value, int) else int(number)
+    return number if math.isfinite(number) and kind == "number" else None

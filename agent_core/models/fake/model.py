@@ -3,24 +3,34 @@
 It takes the tools whose names and descriptions share words with the question, one at a time, and
 leads data from one result to the next call. It knows no tool by name, so it serves anybody's. Like a
 model it may err; unlike one it thinks only before an answer, in one piece, and answers in one piece.
+It runs on the event loop and reads what clients send, so whatever it looks at is capped.
 """
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.messages import well_formed
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece, ThinkingPiece
 from agent_core.models.fake.answer import answer_of, thought_of
-from agent_core.models.fake.arguments import Filled, Result, Sources, fill
-from agent_core.models.fake.fit import GUESS, LIKELY, SURE, core_of, members_of, required_of
+from agent_core.models.fake.arguments import (
+    MOST_PARAMETERS,
+    Filled,
+    Parameter,
+    fill,
+    key_of,
+    read_parameters,
+    read_sources,
+)
 from agent_core.models.fake.task import Outcome, Task, read_task
-from agent_core.models.fake.words import is_chinese, values_in, words_of
+from agent_core.models.fake.words import values_in, words_of
 from agent_core.models.http import HttpClient
 from agent_core.tools.base import ToolSpec
 
+MOST_TOOLS = 48
+LONGEST_DESCRIPTION = 800
 NAME_WEIGHT = 2
 SHARE = 0.4
 """The part of a question's words that a description alone must share with it."""
@@ -28,7 +38,10 @@ SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeModel:
-    """The model `fake:fake`. It reports no usage and never touches the HTTP client."""
+    """The model `fake:fake`. It reports no usage and never touches the HTTP client.
+
+    It looks at the first MOST_TOOLS tools of a request that require fewer than MOST_PARAMETERS arguments.
+    """
 
     provider: str = field(default="fake", init=False)
     name: str = field(default="fake", init=False)
@@ -38,139 +51,117 @@ class FakeModel:
 
         Without tools in the request it says what it has and what is missing.
         """
-        task = read_task(request.messages)
-        choice = Choice(task, request.tools)
+        task, tools = read_task(request.messages), request.tools[:MOST_TOOLS]
+        choice = Choice(task, tools)
         if call := choice.next_call():
-            tool, arguments = call
-            yield CallPiece(0, _call_id(task), tool.name)
+            name, arguments = call
+            yield CallPiece(0, _call_id(task), name)
             if arguments:
                 yield ArgumentsPiece(0, _compact(arguments))
             return
         yield ThinkingPiece(well_formed(thought_of(task)))
-        yield TextPiece(well_formed(answer_of(task, request.tools, choice.wanting())))
+        yield TextPiece(well_formed(answer_of(task, tools, choice.wanting())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A tool as it is looked at: the words of its name, with its description, and with its parameters."""
+
+    name: str
+    titled: frozenset[str]
+    said: frozenset[str]
+    known: frozenset[str]
+    parameters: tuple[Parameter, ...]
 
 
 class Choice:
     """Which of the offered tools is next, and with which arguments."""
 
-    __slots__ = (
-        "_asked", "_goals", "_helpful", "_known", "_named", "_ranked", "_said", "_scores", "_sources", "_stale",
-        "_task",
-    )  # fmt: skip
+    __slots__ = ("_done", "_filled", "_goals", "_offers", "_seen", "_sources", "_task")
 
     def __init__(self, task: Task, tools: tuple[ToolSpec, ...]) -> None:
         self._task = task
-        self._asked, self._named = words_of(task.question), _named_in(task.question)
-        if self._asked <= self._named:  # "And in Rome?" is but a name: what it is about was said before.
-            self._asked |= words_of(task.before) - _named_in(task.before)
-        self._said = {tool.name: words_of(f"{tool.name} {tool.description}") for tool in tools}
-        self._known = {tool.name: _vocabulary(tool) for tool in tools}
-        self._scores = {tool.name: self._score(tool) for tool in tools}
-        self._sources = _sources(task, task.outcomes)
-        self._stale = _sources(task, (*task.earlier, *task.outcomes))
-        best = max(self._scores.values(), default=0)
-        self._ranked = sorted(tools, key=lambda tool: -self._scores[tool.name])
-        self._helpful = [tool for tool in self._ranked if self._scores[tool.name] > 0]
-        self._goals = [tool for tool in self._helpful if self._scores[tool.name] * 2 >= best]
+        self._done = {each.tool for each in task.outcomes if each.status == "ok"}
+        offers = [each for each in map(_offer, tools) if sum(one.required for one in each.parameters) < MOST_PARAMETERS]
+        asked, named = words_of(task.question), _named_in(task.question)
+        scores = {each.name: _score(each, asked, named) for each in offers}
+        if task.before and asked and (asked <= named or not any(scores.values())):
+            # "And in Rome?" says nothing but a name: what it is about was said before.
+            asked, named = words_of(task.before), _named_in(task.before)
+            scores = {each.name: _score(each, asked, named) for each in offers}
+        best = max(scores.values(), default=0)
+        self._offers = sorted(offers, key=lambda each: -scores[each.name])
+        self._goals = [each for each in self._offers if scores[each.name] * 2 >= max(best, 1)]
+        self._read(task.outcomes)
 
-    def next_call(self) -> tuple[ToolSpec, dict[str, Any]] | None:
+    def next_call(self) -> tuple[str, Mapping[str, Any]] | None:
         """The next call, or None where the question can be answered as far as it ever will be."""
-        for tool in self._goals:
-            if call := self._plan(tool, set(), self._sources):
-                return call
-        for tool in self._helpful:
-            filled = self._fill(tool, self._sources, SURE)
-            if filled.from_results and self._is_new(tool, filled):
-                return tool, filled.arguments
-        if not self._task.outcomes:
+        call = next(filter(None, map(self._plan, self._goals)), None)
+        if not call and not self._task.outcomes:
             # A follow-up question may speak of what an earlier one found.
-            for tool in self._goals:
-                if call := self._plan(tool, set(), self._stale):
-                    return call
-        return None
+            self._read(self._task.earlier)
+            call = next(filter(None, map(self._plan, self._goals)), None)
+        return call
 
-    def wanting(self) -> tuple[ToolSpec, tuple[str, ...]] | None:
+    def wanting(self) -> tuple[str, tuple[str, ...]] | None:
         """The best tool that was not called for want of arguments, and which those are."""
-        for tool in self._goals:
-            filled = self._fill(tool, self._sources, GUESS)
-            if filled.missing and not self._is_done(tool):
-                return tool, filled.missing
-        return None
+        lacks = ((each.name, self._fill(each).missing) for each in self._goals if each.name not in self._done)
+        return next((lack for lack in lacks if lack[1]), None)
 
-    def _plan(self, tool: ToolSpec, seen: set[str], sources: Sources) -> tuple[ToolSpec, dict[str, Any]] | None:
-        """The call of the tool, or of one that can provide what it lacks: the surer the earlier."""
-        if tool.name in seen or self._is_done(tool):
+    def _read(self, results: tuple[Outcome, ...]) -> None:
+        taken = {
+            value: key_of(name)[0]
+            for each in self._task.outcomes
+            for name, value in each.arguments.items()
+            if isinstance(value, str)
+        }
+        self._sources = read_sources(self._task.question, results, taken)
+        self._filled: dict[str, Filled] = {}
+        self._seen: set[str] = set()
+
+    def _plan(self, offer: Offer) -> tuple[str, Mapping[str, Any]] | None:
+        """The tool's call, or rather than a guess that of one that can provide what it lacks."""
+        if offer.name in self._seen or offer.name in self._done:
             return None
-        seen.add(tool.name)  # Shared by all branches: each tool is looked at once.
-        lacking = self._fill(tool, sources, SURE).missing
-        for least, lowest_score in ((SURE, 1), (LIKELY, 0), (GUESS, None)):
-            filled = self._fill(tool, sources, least)
-            if not filled.missing:
-                return (tool, filled.arguments) if self._is_new(tool, filled) else None
-            if lowest_score is not None:
-                for provider in self._providers(tool, lacking, lowest_score):
-                    if call := self._plan(provider, seen, sources):
+        self._seen.add(offer.name)  # Kept for all goals: each tool is looked at once.
+        filled = self._fill(offer)
+        for parameter in offer.parameters:
+            if parameter.name in filled.guessed or parameter.name in filled.missing:
+                for provider in self._offers:
+                    if _provides(provider, parameter) and (call := self._plan(provider)):
                         return call
-        return None
+        made = (each.arguments for each in self._task.outcomes if each.tool == offer.name and each.settled)
+        return None if filled.missing or filled.arguments in made else (offer.name, filled.arguments)
 
-    def _providers(self, tool: ToolSpec, lacking: tuple[str, ...], lowest_score: int) -> Iterator[ToolSpec]:
-        """Tools that speak of what is lacking and do not need it themselves."""
-        properties = members_of(tool.parameters, "properties")
-        for name in lacking:
-            core = words_of(core_of(name))
-            described = words_of(str(members_of(properties, name).get("description", "")))
-            chinese = {word for word in described if is_chinese(word)}
-            for other in self._ranked:
-                said = self._said[other.name]
-                speaks = (core and core <= said) or chinese & said
-                needs = {core_of(each) for each in required_of(other.parameters)}
-                if speaks and core_of(name) not in needs and self._scores[other.name] >= lowest_score:
-                    yield other
+    def _fill(self, offer: Offer) -> Filled:
+        if offer.name not in self._filled:
+            self._filled[offer.name] = fill(offer.parameters, offer.said, self._sources)
+        return self._filled[offer.name]
 
-    def _fill(self, tool: ToolSpec, sources: Sources, least: int) -> Filled:
-        return fill(tool, self._known[tool.name], sources, least)
 
-    def _is_done(self, tool: ToolSpec) -> bool:
-        return any(each.tool == tool.name and each.status == "ok" for each in self._task.outcomes)
+def _offer(tool: ToolSpec) -> Offer:
+    parameters = read_parameters(tool.parameters)
+    said = words_of(f"{tool.name[:100]} {tool.description[:LONGEST_DESCRIPTION]}")
+    known = said.union(*(each.words for each in parameters))
+    return Offer(name=tool.name, titled=words_of(tool.name[:100]), said=said, known=known, parameters=parameters)
 
-    def _is_new(self, tool: ToolSpec, filled: Filled) -> bool:
-        if filled.missing or self._is_done(tool):
-            return False
-        made = [each.arguments for each in self._task.outcomes if each.tool == tool.name and each.settled]
-        return filled.arguments not in made
 
-    def _score(self, tool: ToolSpec) -> int:
-        by_name = self._asked & words_of(tool.name)
-        by_text = (self._asked & self._known[tool.name]) - by_name
-        enough = by_name or len(by_text) > 1 or len(by_text) >= SHARE * max(1, len(self._asked - self._named))
-        return NAME_WEIGHT * len(by_name) + len(by_text) if enough else 0
+def _score(offer: Offer, asked: frozenset[str], named: frozenset[str]) -> int:
+    by_name = asked & offer.titled
+    by_text = (asked & offer.known) - by_name
+    enough = by_name or len(by_text) > 1 or len(by_text) >= SHARE * max(1, len(asked - named))
+    return NAME_WEIGHT * len(by_name) + len(by_text) if enough else 0
+
+
+def _provides(offer: Offer, parameter: Parameter) -> bool:
+    """Whether the tool speaks of the parameter and does not need it itself."""
+    about = frozenset(parameter.key[0].split())
+    speaks = (about and about <= offer.said) or not parameter.hints.isdisjoint(offer.said)
+    return bool(speaks) and all(each.key[0] != parameter.key[0] for each in offer.parameters if each.required)
 
 
 def _named_in(text: str) -> frozenset[str]:
     return words_of(" ".join(each.text for each in values_in(text)))
-
-
-def _vocabulary(tool: ToolSpec) -> frozenset[str]:
-    properties = members_of(tool.parameters, "properties")
-    texts = [tool.name, tool.description, *properties]
-    texts += [str(members_of(properties, name).get("description", "")) for name in properties]
-    return frozenset[str]().union(*(words_of(text, single=True) for text in texts))
-
-
-def _sources(task: Task, outcomes: tuple[Outcome, ...]) -> Sources:
-    taken: dict[str, str] = {}
-    for outcome in task.outcomes:
-        for name, value in outcome.arguments.items():
-            taken.setdefault(str(value), core_of(name))
-    results = [_result(each) for each in reversed(outcomes) if each.status == "ok"]
-    values = values_in(task.question)
-    return Sources(question=task.question, values=values, results=tuple(results), taken=taken)
-
-
-def _result(outcome: Outcome) -> Result:
-    if outcome.data is not None:
-        return Result(tool=outcome.tool, data=outcome.data)
-    return Result(tool=outcome.tool, text=outcome.text, values=values_in(outcome.text))
 
 
 def _call_id(task: Task) -> str:
@@ -182,5 +173,5 @@ def _call_id(task: Task) -> str:
     return call_id
 
 
-def _compact(arguments: dict[str, Any]) -> str:
+def _compact(arguments: Mapping[str, Any]) -> str:
     return well_formed(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))

@@ -1,99 +1,13 @@
 """The keyless model: which tool it asks for, with which arguments, and what it answers."""
 
-import json
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
-from agent_core.messages import Message, ResultStatus, ToolCall
-from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece, ThinkingPiece
-from agent_core.models.fake.model import FakeModel
-from agent_core.models.http import HttpClient
+from agent_core.messages import ResultStatus
+from agent_core.models.base import ArgumentsPiece, CallPiece
 from agent_core.tools.base import ToolSpec
-from agent_core.tools.function import FunctionTool, tool
-
-
-class NoHttp:
-    """Stands for the HTTP client; any use of it fails."""
-
-    def __getattribute__(self, name: str) -> Any:
-        raise AssertionError(f"the fake model touched http.{name}")
-
-
-def object_of(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-CLOCK = ToolSpec(name="get_time", description="时间查询: the current local time, such as what time is it (现在几点)")
-WEATHER = ToolSpec(
-    name="get_weather",
-    description="Weather report: the weather of a city (天气)",
-    parameters=object_of(city={"type": "string"}),
-)
-OWNER = ToolSpec(
-    name="find_owner",
-    description="Owner: who owns a house, with the id of the contract",
-    parameters=object_of(house={"type": "string", "description": "the house, such as ROSE COTTAGE"}),
-)
-CONTRACT = ToolSpec(
-    name="read_contract",
-    description="Contract: the rent in a contract",
-    parameters=object_of(contract_id={"type": "string", "description": "such as K-77"}),
-)
-
-
-class Talk:
-    """A conversation that grows, as the engine would keep it."""
-
-    def __init__(self, *tools: ToolSpec, system: str = "") -> None:
-        self.tools = tools
-        self.messages = [Message(id="m0", role="system", content=system)] if system else []
-
-    def say(self, text: str) -> "Talk":
-        self.messages.append(Message(id=f"m{len(self.messages)}", role="user", content=text))
-        return self
-
-    async def pieces(self, tools: Sequence[ToolSpec] | None = None) -> list[Piece]:
-        request = ModelRequest(messages=tuple(self.messages), tools=self.tools if tools is None else tuple(tools))
-        http: HttpClient = NoHttp()  # type: ignore[assignment]
-        return [piece async for piece in FakeModel().stream(request, http)]
-
-    async def call(self) -> tuple[str, dict[str, Any]]:
-        """The next call, which must be one."""
-        pieces = await self.pieces()
-        assert isinstance(pieces[0], CallPiece), pieces
-        texts = [piece.text for piece in pieces[1:] if isinstance(piece, ArgumentsPiece)]
-        assert len(texts) == len(pieces) - 1 <= 1
-        arguments = "".join(texts) or "{}"
-        call = ToolCall(id=pieces[0].id, name=pieces[0].name, arguments=arguments)
-        self.messages.append(Message(id=f"m{len(self.messages)}", role="assistant", tool_calls=(call,)))
-        return call.name, json.loads(arguments)
-
-    def result(self, value: Any, status: ResultStatus = "ok") -> "Talk":
-        call = self.messages[-1].tool_calls[0]
-        content = value if isinstance(value, str) else json.dumps(value)
-        self.messages.append(
-            Message(
-                id=f"m{len(self.messages)}",
-                role="tool",
-                tool_call_id=call.id,
-                name=call.name,
-                content=content,
-                status=status,
-            )
-        )
-        return self
-
-    async def answer(self, tools: Sequence[ToolSpec] | None = None) -> str:
-        """The next answer, which must be one thought and one text."""
-        thought, text = await self.pieces(tools)
-        assert isinstance(thought, ThinkingPiece)
-        assert isinstance(text, TextPiece)
-        assert thought.text
-        assert text.text
-        self.messages.append(Message(id=f"m{len(self.messages)}", role="assistant", content=text.text))
-        return text.text
+from tests.agent_core.models.fake.talk import CLOCK, CONTRACT, OWNER, WEATHER, Talk, object_of
 
 
 async def test_a_tool_without_parameters_is_called_without_an_arguments_piece() -> None:
@@ -148,8 +62,7 @@ async def test_a_chain_by_data_leads_values_of_results_into_the_next_call() -> N
     talk.result({"owner": {"name": "Ann"}, "contracts": [{"contract_id": "K-12"}, {"contract_id": "K-13"}]})
     assert await talk.call() == ("read_contract", {"contract_id": "K-12"})
     assert await talk.result({"contract_id": "K-12", "rent": 900}).answer() == (
-        "Owner: owner: (name: Ann), contracts: (contract_id: K-12; contract_id: K-13)\n"
-        "Contract: contract_id: K-12, rent: 900"
+        "Owner: name: Ann, contract_id: K-12, contract_id: K-13\nContract: contract_id: K-12, rent: 900"
     )
 
 
@@ -239,11 +152,50 @@ async def test_what_is_missing_for_a_fitting_tool_is_said() -> None:
     assert answer == "Contract would help, but needs to know: contract_id."
 
 
-async def test_a_question_of_nothing_but_a_name_leans_on_the_one_before() -> None:
-    talk = Talk(WEATHER).say("weather in Paris")
+@pytest.mark.parametrize(
+    ("first", "more", "city"),
+    [
+        ("weather in Paris", "And in Rome?", "Rome"),
+        ("weather in Paris", "what about Rome?", "Rome"),
+        ("巴黎的天气怎么样？", "那罗马呢？", "罗马"),
+        ("巴黎的天气怎么样？", "罗马呢", "罗马"),
+    ],
+)
+async def test_a_question_that_continues_leans_on_the_one_before(first: str, more: str, city: str) -> None:
+    talk = Talk(WEATHER).say(first)
     await talk.call()
     await talk.result("sunny").answer()
-    assert await talk.say("And in Rome?").call() == ("get_weather", {"city": "Rome"})
+    assert await talk.say(more).call() == ("get_weather", {"city": city})
+
+
+@pytest.mark.parametrize("word", ["hello", "hi there", "thanks!", "Rome", "你好", "谢谢", "and hello?", "ok"])
+async def test_a_message_that_does_not_continue_calls_no_tool_again(word: str) -> None:
+    talk = Talk(WEATHER, OWNER, CONTRACT, CLOCK).say("weather in Paris")
+    await talk.call()
+    await talk.result({"city": "Paris", "house": "OLD MILL", "contract_id": "K-12"}).answer()
+    assert "no tool fits" in (await talk.say(word).answer()).replace("没有适合", "no tool fits")
+
+
+async def test_a_question_that_continues_looks_past_a_greeting() -> None:
+    talk = Talk(CLOCK).say("what time is it")
+    await talk.call()
+    await talk.result("12:00").answer()
+    await talk.say("hello").answer()
+    assert await talk.say("and now?").call() == ("get_time", {})
+
+
+async def test_a_tool_that_requires_more_than_is_looked_at_is_not_called() -> None:
+    names = {f"part{index}": {"const": index} for index in range(30)}
+    spec = ToolSpec(name="make_thing", description="Thing", parameters=object_of(**names))
+    assert "no tool fits" in await Talk(spec).say("make the thing").answer()
+
+
+async def test_a_choice_of_one_needs_no_asking_and_a_choice_is_found_in_a_result() -> None:
+    kinds = object_of(kind={"enum": ["oak", "ash"]}, unit={"const": "m"})
+    tree = ToolSpec(name="plant_tree", description="Tree: plants a tree of a kind", parameters=kinds)
+    talk = Talk(OWNER, tree).say("who is the owner of OLD MILL, and plant a tree")
+    assert await talk.call() == ("find_owner", {"house": "OLD MILL"})
+    assert await talk.result({"kind": "ash"}).call() == ("plant_tree", {"kind": "ash", "unit": "m"})
 
 
 async def test_a_later_question_may_speak_of_what_an_earlier_one_found() -> None:
@@ -302,82 +254,3 @@ async def test_a_label_with_braces_is_only_a_label() -> None:
     talk = Talk(odd).say("the odd thing")
     await talk.call()
     assert await talk.result("no {luck}", "error").answer() == "{odd} thing failed: no {luck}"
-
-
-@tool
-def get_forecast(city: str, unit: Literal["celsius", "kelvin"] = "celsius", days: int = 3, brief: bool = True) -> str:
-    """Forecast: the weather to come in a city (天气预报)"""
-    return f"{city} {unit} {days} {brief}"
-
-
-@tool
-def add(a: int, b: float) -> float:
-    """Add two numbers."""
-    return a + b
-
-
-@tool
-def search_web(query: str) -> str:
-    """Search the web."""
-    return query
-
-
-@tool
-def echo(text: str) -> str:
-    """Echo a text."""
-    return text
-
-
-@tool
-def book_room(day: str, guests: int, kind: Literal["single", "double"]) -> str:
-    """Book a room.
-
-    Args:
-        day: an ISO date, e.g. "2026-01-31"
-        guests: how many
-        kind: which
-    """
-    return f"{day} {guests} {kind}"
-
-
-@tool
-def sum_up(numbers: list[int]) -> int:
-    """Sum up numbers."""
-    return sum(numbers)
-
-
-@pytest.mark.parametrize(
-    ("offered", "question", "arguments"),
-    [
-        (get_forecast, "forecast for Paris", {"city": "Paris"}),
-        (get_forecast, "the forecast in new york today, please", {"city": "new york"}),
-        (get_forecast, "forecast in Oslo in kelvin, days: 5", {"city": "Oslo", "unit": "kelvin", "days": 5}),
-        (get_forecast, "巴黎的天气怎么样？", {"city": "巴黎"}),
-        (get_forecast, "北京明天天气预报", {"city": "北京"}),
-        (add, "add 2 and 3.5", {"a": 2, "b": 3.5}),
-        (search_web, "search for cheap flights to Rome.", {"query": "cheap flights to Rome"}),
-        (search_web, "search the best pasta", {"query": "search the best pasta"}),
-        (echo, "echo 'good morning'", {"text": "good morning"}),
-        (echo, "echo this", {"text": "echo this"}),
-        (book_room, 'book a double room for 2 on "2026-10-01"', {"day": "2026-10-01", "guests": 2, "kind": "double"}),
-        (sum_up, "sum up the number 7", {"numbers": [7]}),
-    ],
-)
-async def test_the_question_fills_the_arguments(
-    offered: FunctionTool[..., Any], question: str, arguments: dict[str, Any]
-) -> None:
-    assert await Talk(offered.spec).say(question).call() == (offered.spec.name, arguments)
-
-
-async def test_a_required_choice_that_the_question_does_not_name_keeps_the_tool_from_being_called() -> None:
-    answer = await Talk(book_room.spec).say("book a room for 2 on 2026-10-01").answer()
-    assert answer == "Book room would help, but needs to know: kind."
-
-
-@pytest.mark.parametrize("key", ["voyage", "voyage_no", "voyageNo", "Voyage-ID"])
-async def test_a_result_s_key_counts_whatever_its_spelling_and_suffix(key: str) -> None:
-    first = ToolSpec(name="find_ship", description="Ship: its voyage", parameters=object_of(ship={}))
-    second = ToolSpec(name="list_goods", description="Goods: on a voyage", parameters=object_of(voyage_number={}))
-    talk = Talk(second, first).say("which goods does the ship BLUE STAR carry?")
-    assert await talk.call() == ("find_ship", {"ship": "BLUE STAR"})
-    assert await talk.result({"legs": [{key: "V-9"}]}).call() == ("list_goods", {"voyage_number": "V-9"})
