@@ -38,8 +38,9 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Event(Struct, frozen=True, kw_only=True, tag_field="type", tag=_tag, rename="camel"):
-    """The root of all events."""
+class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag, rename="camel"):
+    """The root of all events. They hold nothing that could refer back to them, so the garbage collector
+    does not track them."""
 
     run_id: str
     reply_id: str = ""

@@ -28,6 +28,10 @@ BACKLOG = 2048
 UNREAD_SECONDS = 30
 """How long a peer may leave what we sent unacknowledged before the kernel drops the connection."""
 
+GC_ALLOCATIONS = 5_000
+"""Net allocations between two looks of the garbage collector at the youngest objects: streams make many
+that live for a moment and are freed without it."""
+
 HASTE = 1.0
 """Seconds that open runs get to say goodbye at a second Ctrl-C."""
 
@@ -73,6 +77,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
+        gc.set_threshold(GC_ALLOCATIONS, 20, 50)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain the runs, then do what uvicorn does."""

@@ -53,6 +53,8 @@ class ChunkDecoder:
             self._done = self.complete = True
             return []
         chunk = self._parse(payload)
+        if self._said and self._front is None and (text := _only_text(chunk)):
+            return [TextPiece(text)]
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self._usage = usage
@@ -183,6 +185,21 @@ class ChunkDecoder:
         if all(count is None for count in counts.values()):
             return None
         return Usage(provider=self._provider, model=self._model, **counts)
+
+
+def _only_text(chunk: Mapping[str, Any]) -> str:
+    """The text of a chunk that holds nothing else, which nearly all are; empty for any other."""
+    choices = chunk.get("choices")
+    if chunk.get("usage") or not isinstance(choices, list) or len(choices) != 1:
+        return ""
+    choice = choices[0]
+    if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("usage"):
+        return ""
+    delta = choice.get("delta")
+    if not isinstance(delta, dict) or len(delta) != 1:
+        return ""
+    text = delta.get("content")
+    return text if isinstance(text, str) else ""
 
 
 def _says(pieces: list[Piece]) -> bool:

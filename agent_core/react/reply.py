@@ -114,11 +114,15 @@ class Reply:
 
         Raises ModelError `model_bad_answer` for more than MOST_CALLS calls.
         """
-        kind = piece.__class__
-        if kind is TextPiece:
-            self._say(piece.text)  # type: ignore[union-attr]
-        elif kind is ThinkingPiece:
-            self._think(piece.text)  # type: ignore[union-attr]
+        if isinstance(piece, TextPiece):
+            block = self._open
+            if block.__class__ is _Text and not self._waiting:  # nearly every piece: more of the open text
+                block.parts.append(piece.text)
+                self._emit(TextDelta(run_id=self._run_id, reply_id=self.id, text=piece.text))
+            else:
+                self._say(piece.text)
+        elif isinstance(piece, ThinkingPiece):
+            self._think(piece.text)
         elif not self._with_calls:
             return
         elif isinstance(piece, CallPiece):
