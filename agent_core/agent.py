@@ -23,6 +23,7 @@ class Agent:
     - tools: functions made tools by `@tool`; their names are unique
     - max_iterations: rounds of reasoning in one run before a closing answer is asked for, at least 1
     - max_retries: how often a model call that failed before its first piece is sent again
+    - fallback_model: the model that is asked once where that did not help either
     - description: what `GET /agents` tells about it
 
     Raises ValueError, or TypeError for a tool that is none.
@@ -35,13 +36,15 @@ class Agent:
     max_iterations: int = 10
     max_retries: int = 2
     description: str = ""
+    fallback_model: str | Model | None = None
 
     def __post_init__(self) -> None:
         if not AGENT_NAME.fullmatch(self.name):
             raise ValueError(f"agent name {self.name!r}: 1 to 64 of A-Z a-z 0-9 _ - are allowed")
         _check_types(self)
-        if isinstance(self.model, str) and not MODEL_NAME.fullmatch(self.model):
-            raise ValueError(f"agent {self.name}: model {self.model!r} is not of the form provider:model")
+        for model in (self.model, self.fallback_model):
+            if isinstance(model, str) and not MODEL_NAME.fullmatch(model):
+                raise ValueError(f"agent {self.name}: model {model!r} is not of the form provider:model")
         if self.max_iterations < 1:
             raise ValueError(f"agent {self.name}: max_iterations is {self.max_iterations}, but at least 1 is needed")
         if self.max_retries < 0:
@@ -58,8 +61,9 @@ class Agent:
 
 def _check_types(agent: Agent) -> None:
     """Refuse here what would otherwise fail in every run."""
-    if not isinstance(agent.model, str) and not callable(getattr(agent.model, "stream", None)):
-        raise TypeError(f"agent {agent.name}: model {agent.model!r} is neither provider:model nor a Model")
+    for model in (agent.model, "" if agent.fallback_model is None else agent.fallback_model):
+        if not isinstance(model, str) and not callable(getattr(model, "stream", None)):
+            raise TypeError(f"agent {agent.name}: model {model!r} is neither provider:model nor a Model")
     instructions = agent.instructions
     if not isinstance(instructions, str) and (not callable(instructions) or iscoroutinefunction(instructions)):
         raise TypeError(f"agent {agent.name}: instructions must be a text, or a function (not async) that makes one")

@@ -156,14 +156,29 @@ class Engine:
         """A handle on one session, with the same verbs."""
         return Session(self, SessionKey(user_id=user_id, session_id=session_id))
 
-    def admit(self, agent: Agent, input: Input, *, user_id: str, session_id: str, run_id: str | None = None) -> Run:
+    def admit(
+        self,
+        agent: Agent,
+        input: Input,
+        *,
+        user_id: str,
+        session_id: str,
+        run_id: str | None = None,
+        ephemeral: bool = False,
+    ) -> Run:
         """Check the input and take a place at the gate; nothing is done yet, and `start` must follow.
 
-        With `start`, this is for those who bring a sink of their own. Raises InvalidRequest,
-        SessionBusy or QueueFull.
+        With `start`, this is for those who bring a sink of their own. An `ephemeral` session lives in
+        memory, whatever the store is, and is forgotten with its run; where calls wait for the client it
+        is kept for the run that answers them, or until `forget`. Raises InvalidRequest, SessionBusy or
+        QueueFull.
         """
         key = SessionKey(user_id=user_id, session_id=session_id)
-        return self._runner.admit(agent, _as_input(input), key, run_id)
+        return self._runner.admit(agent, _as_input(input), key, run_id, ephemeral=ephemeral)
+
+    def forget(self, *, user_id: str, session_id: str) -> None:
+        """Drop an ephemeral session that nobody came back to."""
+        self._runner.scratch.forget(SessionKey(user_id=user_id, session_id=session_id))
 
     def start(self, run: Run, sink: Sink) -> "asyncio.Task[AgentEnd | RunFailed]":
         """Carry the run out in a task of its own, which is never cancelled; stop it by `run.stop`.

@@ -61,10 +61,12 @@ class AgentEnd(Event, frozen=True, kw_only=True):
 
 
 class RunFailed(Event, frozen=True, kw_only=True):
-    """The run failed. `message` is our own sentence for the code and safe to show."""
+    """The run failed. `message` is our own sentence for the code and safe to show. `retry_after` is the
+    provider's wish in seconds, where it gave one."""
 
     code: Code
     message: str
+    retry_after: float | None = None
     usage: tuple[Usage, ...] = ()
 
 
@@ -181,6 +183,13 @@ class Retry(Event, frozen=True, kw_only=True):
     code: Code
     attempt: int
     delay: float
+
+
+class Fallback(Event, frozen=True, kw_only=True):
+    """The agent's model failed with `code` before anything of it was forwarded; `model` is asked instead."""
+
+    code: Code
+    model: str
 
 
 class Custom(Event, frozen=True, kw_only=True):

@@ -1,10 +1,11 @@
 """What goes into a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.context import ContextItem
 from agent_core.messages import Message
+from agent_core.models.base import ModelOptions
 from agent_core.tools.base import ToolSpec
 
 
@@ -16,6 +17,10 @@ class RunInput:
     - tools: tools that the client runs itself; a call of one ends the run as `client_tools`
     - context: shown to the model for this run only
     - state, forwarded_props: any JSON values; tools see them through their context
+    - whole: the messages are the whole conversation; where the agent has no history yet, it begins with
+      them as they are, tool calls and results included. Nothing in them is carried out
+    - tool_choice: `auto`, `none`, `required`, or the name of one tool; for the first round only
+    - options: how the model is to sample, for every call of the run
     """
 
     messages: tuple[Message, ...] = ()
@@ -23,3 +28,6 @@ class RunInput:
     context: tuple[ContextItem, ...] = ()
     state: Any = None
     forwarded_props: Any = None
+    whole: bool = False
+    tool_choice: str = "auto"
+    options: ModelOptions = field(default_factory=ModelOptions)

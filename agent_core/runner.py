@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agent_core.agent import Agent
-from agent_core.errors import InvalidRequest, RunError
+from agent_core.errors import InvalidRequest, ModelError, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
 from agent_core.messages import new_id
@@ -21,6 +21,7 @@ from agent_core.react.loop import react
 from agent_core.react.run import SAVING, Run, Sink
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, end_entry, history_of
+from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.store import Lease, Store
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class Runner:
 
     def __init__(self, store: Store, gate: Gate, http: HttpClient) -> None:
         self.store = store
+        self.scratch = InMemoryStore()
         self.gate = gate
         self._owner = new_id("worker")
         self._http = http
@@ -65,7 +67,9 @@ class Runner:
         """The session's runs: first the one that holds the gate, then those that wait."""
         return tuple(self._runs.get(key, ()))
 
-    def admit(self, agent: Agent, given: RunInput, key: SessionKey, run_id: str | None = None) -> Run:
+    def admit(
+        self, agent: Agent, given: RunInput, key: SessionKey, run_id: str | None = None, *, ephemeral: bool = False
+    ) -> Run:
         """See Engine.admit."""
         self._check_open()
         own = {tool.spec.name for tool in agent.tools}
@@ -74,16 +78,19 @@ class Runner:
                 raise InvalidRequest(
                     f"The agent {agent.name!r} has a tool named {spec.name!r} already.", f"tools[{index}].name"
                 )
-        model = self._model_of(agent)
+        model = self._model_of(agent.model)
+        fallback = self._model_of(agent.fallback_model) if agent.fallback_model is not None else None
         run_id = run_id or new_id("run")
         run = Run(
             run_id=run_id,
             key=key,
             agent=agent,
             model=model,
+            fallback=fallback,
             input=given,
             ticket=self.gate.enter(key, run_id),
-            store=self.store,
+            store=self.scratch if ephemeral else self.store,
+            ephemeral=ephemeral,
             http=self._http,
             threads=self._threads,
             stop=Stop(self._orphans),
@@ -126,6 +133,8 @@ class Runner:
         except Exception:
             logger.exception("run %s could not be ended properly", run.run_id)
         finally:
+            if run.ephemeral and (isinstance(end, RunFailed) or end.status != "client_tools"):
+                self.scratch.forget(run.key)
             self._forget(run)
             run.ticket.leave()
             run.announce()
@@ -153,8 +162,8 @@ class Runner:
     async def _open(self, run: Run) -> None:
         """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
         try:
-            run.lease = await run.stop.guard(self.store.acquire(run.key, self._owner), SAVING)
-            entries = await run.stop.guard(self.store.load(run.key), SAVING)
+            run.lease = await run.stop.guard(run.store.acquire(run.key, self._owner), SAVING)
+            entries = await run.stop.guard(run.store.load(run.key), SAVING)
         except (RunError, Stopped):
             raise
         except Exception as error:
@@ -178,7 +187,7 @@ class Runner:
             end = _failed(run, RunError("store_unavailable"))
         try:
             async with asyncio.timeout(SAVING):
-                await self.store.release(run.lease)
+                await run.store.release(run.lease)
         except BaseException:
             logger.exception("run %s: its lease could not be released and will expire", run.run_id)
         return end
@@ -193,12 +202,12 @@ class Runner:
         if self._closed:
             raise RunError("draining", "The engine is closed.")
 
-    def _model_of(self, agent: Agent) -> Model:
-        if not isinstance(agent.model, str):
-            return agent.model
-        model = self._models.get(agent.model)
+    def _model_of(self, named: str | Model) -> Model:
+        if not isinstance(named, str):
+            return named
+        model = self._models.get(named)
         if model is None:
-            model = self._models[agent.model] = open_model(agent.model)
+            model = self._models[named] = open_model(named)
         return model
 
 
@@ -211,4 +220,10 @@ def _stopped(run: Run, reason: StopReason) -> End:
 
 
 def _failed(run: Run, error: RunError) -> RunFailed:
-    return RunFailed(run_id=run.run_id, code=error.code, message=error.message, usage=run.usage)
+    return RunFailed(
+        run_id=run.run_id,
+        code=error.code,
+        message=error.message,
+        retry_after=error.retry_after if isinstance(error, ModelError) else None,
+        usage=run.usage,
+    )

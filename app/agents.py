@@ -61,11 +61,12 @@ class Roster:
     def check_models(self) -> None:
         """Raises AgentsError where an agent names a model that this version has no provider for."""
         for agent in self.agents:
-            try:
-                if isinstance(agent.model, str):
-                    open_model(agent.model)
-            except ValueError as exc:
-                raise AgentsError(f"The agent {agent.name!r} cannot run: {exc}.") from None
+            for model in (agent.model, agent.fallback_model):
+                try:
+                    if isinstance(model, str):
+                        open_model(model)
+                except ValueError as exc:
+                    raise AgentsError(f"The agent {agent.name!r} cannot run: {exc}.") from None
 
 
 def names_of(agents: Iterable[Agent]) -> str:

@@ -31,6 +31,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core.errors import SENTENCES, Code, InvalidRequest, ModelError, QueueFull, RunError, SessionBusy
+from agent_core.events import RunFailed
 from agent_core.messages import new_id
 from converters.parsing import LONGEST_MESSAGE, LONGEST_PATH, shorten
 
@@ -156,9 +157,9 @@ def error_answer(
     return Response(orjson.dumps({"error": error}), status_code=status, headers=told, media_type="application/json")
 
 
-def run_error_answer(scope: MutableMapping[str, Any], error: RunError) -> Response:
+def run_error_answer(scope: MutableMapping[str, Any], error: RunError | RunFailed) -> Response:
     """The response to a run that failed, or could not begin, before anything of it was sent."""
-    retry_after = error.retry_after if isinstance(error, ModelError) else None
+    retry_after = error.retry_after if isinstance(error, ModelError | RunFailed) else None
     if error.code == "draining":
         retry_after = RETRY_SECONDS
     return error_answer(scope, error.code, error.message, retry_after=retry_after)

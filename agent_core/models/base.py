@@ -17,14 +17,33 @@ from agent_core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What a client asks of the model's sampling; None leaves it to the provider. A model that cannot do
+    one of them may leave it out. `max_tokens` bounds each call's answer."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    reasoning_effort: str | None = None
+    parallel_tool_calls: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
     """One call. `messages` is complete and paired, the system message first where there is one.
 
-    No `tools` means that the model must answer with text (a closing call).
+    No `tools` means that the model must answer with text (a closing call). `tool_choice` is `auto`,
+    `none`, `required`, or the name of the one tool that must be called.
     """
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    tool_choice: str = "auto"
+    options: ModelOptions = field(default_factory=ModelOptions)
 
 
 class TextPiece(Struct, frozen=True, gc=False):

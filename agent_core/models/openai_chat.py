@@ -13,7 +13,7 @@ import orjson
 
 from agent_core.errors import ModelError
 from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, arguments_of, well_formed
-from agent_core.models.base import ModelRequest, Piece
+from agent_core.models.base import ModelOptions, ModelRequest, Piece
 from agent_core.models.failures import secrets_in
 from agent_core.models.http import HttpClient
 from agent_core.models.openai_chunks import ChunkDecoder
@@ -50,7 +50,8 @@ class OpenAIChat:
         """See Model.stream. Raises ModelError model_auth without a call if OpenAI's key is missing."""
         base_url = self._base_url()
         headers = self._headers(base_url)
-        body = encode_request(self.name, request, replay_thinking=self.replay_thinking)
+        limit = "max_completion_tokens" if base_url == OPENAI else "max_tokens"
+        body = encode_request(self.name, request, replay_thinking=self.replay_thinking, limit=limit)
         decoder = ChunkDecoder(provider=self.provider, model=self.name, hide=secrets_in(headers))
         try:
             async with aclosing(http.post_sse(f"{base_url}/chat/completions", headers, body)) as reads:
@@ -80,8 +81,11 @@ class OpenAIChat:
         return authorization | headers
 
 
-def encode_request(model: str, request: ModelRequest, *, replay_thinking: bool = False) -> bytes:
-    """The JSON body of a streamed call."""
+def encode_request(
+    model: str, request: ModelRequest, *, replay_thinking: bool = False, limit: str = "max_tokens"
+) -> bytes:
+    """The JSON body of a streamed call. `limit` is what the provider calls the bound of an answer: OpenAI's
+    newer models refuse `max_tokens`, and most other servers know nothing else."""
     body: dict[str, Any] = {
         "model": model,
         "messages": [_message(message, replay_thinking) for message in request.messages],
@@ -90,11 +94,35 @@ def encode_request(model: str, request: ModelRequest, *, replay_thinking: bool =
     }
     if request.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = _choice(request.tool_choice)
+        if request.options.parallel_tool_calls is not None:
+            body["parallel_tool_calls"] = request.options.parallel_tool_calls
+    body |= _options(request.options, limit)
     try:
         return orjson.dumps(body, default=_plain)
     except orjson.JSONEncodeError:
         # A number over 64 bits in a schema, or text that somebody did not make well formed.
         return well_formed(json.dumps(body, default=_plain, ensure_ascii=False)).encode()
+
+
+def _choice(name: str) -> str | dict[str, Any]:
+    return name if name in ("none", "required") else {"type": "function", "function": {"name": name}}
+
+
+def _options(options: ModelOptions, limit: str) -> dict[str, Any]:
+    """What was asked of the sampling, and nothing else: a provider refuses what its model does not know."""
+    given = {
+        "temperature": options.temperature,
+        "top_p": options.top_p,
+        limit: options.max_tokens,
+        "stop": list(options.stop) or None,
+        "seed": options.seed,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
+        "reasoning_effort": options.reasoning_effort,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _message(message: Message, replay_thinking: bool) -> dict[str, Any]:

@@ -41,6 +41,36 @@ async def stream_with_retries(
         await asyncio.sleep(delay)
 
 
+async def stream_with_fallback(
+    model: Model,
+    fallback: Model | None,
+    request: ModelRequest,
+    http: HttpClient,
+    retries: Retries,
+    on_retry: Callable[[Code, int, float], None],
+    on_fallback: Callable[[Code], None],
+) -> AsyncGenerator[Piece, None]:
+    """The pieces of the model's call with its retries, or, where it fails before its first piece all the
+    same, of one call of the fallback, which `on_fallback` announces.
+
+    A conversation that is too long for the model is the fallback's to try, too. Raises ModelError.
+    """
+    begun = False
+    try:
+        async with aclosing(stream_with_retries(model, request, http, retries, on_retry)) as pieces:
+            async for piece in pieces:
+                begun = True
+                yield piece
+        return
+    except ModelError as error:
+        if begun or fallback is None:
+            raise
+        on_fallback(error.code)
+    async with aclosing(fallback.stream(request, http)) as pieces:
+        async for piece in pieces:
+            yield piece
+
+
 def _delay(error: ModelError, attempt: int, retries: Retries) -> float | None:
     """Seconds to wait before this attempt; None to give up."""
     if attempt > retries.attempts or not error.retryable:

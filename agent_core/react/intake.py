@@ -15,13 +15,19 @@ from agent_core.react.pairing import open_calls, result_of
 from agent_core.sessions.entries import History
 
 
-def merge(history: History, messages: Sequence[Message], client_calls: Iterable[ToolCall]) -> list[Message]:
+def merge(
+    history: History, messages: Sequence[Message], client_calls: Iterable[ToolCall], *, whole: bool = False
+) -> list[Message]:
     """The messages that the input adds, in the order in which they are to be appended.
 
     `client_calls` are the open calls that wait for the client; their answers come first, in the order
     of the calls. Where a user message comes too, the calls that it leaves unanswered are settled as
     `not_run`, since the person has moved on. The history itself is not changed.
+
+    With `whole`, the messages are the conversation itself, and an empty history takes them as they are.
     """
+    if whole and not history.messages:
+        return list({message.id: message for message in reversed(messages)}.values())[::-1]
     waiting = {call.id: call for call in client_calls}
     answers: dict[str, Message] = {}
     said: list[Message] = []

@@ -64,7 +64,7 @@ async def react(run: Run) -> RunStatus:
 async def _take_in(run: Run) -> None:
     waiting = waiting_for_client(run.history.messages, run.tools)
     lost = lost_results(run, (call for call in open_calls(run.history.messages) if call not in waiting))
-    new = merge(run.history, run.input.messages, waiting)
+    new = merge(run.history, run.input.messages, waiting, whole=run.input.whole)
     await run.commit(*lost, *new, before=[run_entry(run.run_id, run.agent.name)])
     run.announce()
     unasked = [message for message in new if message.role == "tool" and message.status == "not_run"]
@@ -74,7 +74,8 @@ async def _take_in(run: Run) -> None:
 
 async def _round(run: Run) -> RunStatus | None:
     run.emit(StepStart(run_id=run.run_id, iteration=run.iteration))
-    message = await take_turn(run, tools=run.offered)
+    choice = run.input.tool_choice if run.iteration == 0 else "auto"  # else a forced call would never end
+    message = await take_turn(run, tools=run.offered, tool_choice=choice)
     if not message.tool_calls and not message.text.strip() and not run.nudged:
         run.nudged = True
         message = await take_turn(run, tools=run.offered, nudge=NUDGE)

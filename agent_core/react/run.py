@@ -58,12 +58,14 @@ class Run:
 
     `offered` is what the model is offered in each regular round: the server's tools, then the
     client's. `iteration` counts the rounds of reasoning of this run. `started` are the calls that it began to run.
+    An `ephemeral` run's session is forgotten at its end, unless calls wait for the client.
     """
 
     run_id: str
     key: SessionKey
     agent: Agent
     model: Model
+    fallback: Model | None = None
     input: RunInput
     ticket: Ticket
     store: Store
@@ -82,6 +84,7 @@ class Run:
     tools: Mapping[str, Tool] = field(init=False)
     offered: tuple[ToolSpec, ...] = field(init=False)
     announced: bool = False
+    ephemeral: bool = False
 
     def __post_init__(self) -> None:
         self.tools = {tool.spec.name: tool for tool in self.agent.tools}

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from agent_core.errors import Code
-from agent_core.events import ModelCallEnd, ModelCallStart, Retry
+from agent_core.events import Fallback, ModelCallEnd, ModelCallStart, Retry
 from agent_core.messages import Message, new_id
 from agent_core.models.base import ModelRequest, Retries, UsagePiece
-from agent_core.models.resilient import stream_with_retries
+from agent_core.models.resilient import stream_with_fallback, stream_with_retries
 from agent_core.react.pairing import paired
 from agent_core.react.reply import Reply
 from agent_core.react.run import Run
@@ -29,6 +29,7 @@ async def take_turn(
     tools: Sequence[ToolSpec],
     closing: bool = False,
     nudge: str = "",
+    tool_choice: str = "auto",
 ) -> Message:
     """Ask the model once and return its message, which is not stored yet.
 
@@ -38,7 +39,9 @@ async def take_turn(
     of the user's own raises) goes on.
     """
     reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing)
-    request = ModelRequest(messages=_view(run, closing, nudge), tools=tuple(tools))
+    request = ModelRequest(
+        messages=_view(run, closing, nudge), tools=tuple(tools), tool_choice=tool_choice, options=run.input.options
+    )
     run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
     usage: list[Usage] = []
     try:
@@ -65,9 +68,18 @@ async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usa
         logger.info("run %s: model call failed (%s), attempt %d in %.1f s", run.run_id, code, attempt, delay)
         run.emit(Retry(run_id=run.run_id, reply_id=reply.id, code=code, attempt=attempt, delay=delay))
 
+    def on_fallback(code: Code) -> None:
+        assert run.fallback is not None
+        logger.info("run %s: the model failed (%s), %s is asked instead", run.run_id, code, run.fallback.name)
+        run.emit(Fallback(run_id=run.run_id, reply_id=reply.id, code=code, model=run.fallback.name))
+
     retries = Retries(attempts=run.agent.max_retries)
     sink = run.sink
-    async with aclosing(stream_with_retries(run.model, request, run.http, retries, on_retry)) as pieces:
+    if run.fallback is None:  # one layer less for each piece
+        stream = stream_with_retries(run.model, request, run.http, retries, on_retry)
+    else:
+        stream = stream_with_fallback(run.model, run.fallback, request, run.http, retries, on_retry, on_fallback)
+    async with aclosing(stream) as pieces:
         async for piece in pieces:
             if type(piece) is UsagePiece:
                 usage[:] = [piece.usage]

@@ -47,5 +47,9 @@ class InMemoryStore:
         if not session.entries:  # nothing was ever said: leave no trace
             del self._sessions[lease.key]
 
+    def forget(self, key: SessionKey) -> None:
+        """Drop a session, if it is there."""
+        self._sessions.pop(key, None)
+
     async def aclose(self) -> None:
         self._sessions.clear()

@@ -25,14 +25,25 @@ class Runs:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def start(self, agent: Agent, given: RunInput, *, user_id: str, session_id: str, run_id: str) -> ServedRun:
+    def start(
+        self,
+        agent: Agent,
+        given: RunInput,
+        *,
+        user_id: str,
+        session_id: str,
+        run_id: str,
+        ephemeral: bool = False,
+    ) -> ServedRun:
         """Start a run, which then waits for its session if it must.
 
         Raises RunError `draining`, InvalidRequest, SessionBusy or QueueFull, before anything is done.
         """
         if self.draining:
             raise RunError("draining")
-        run = self._engine.admit(agent, given, user_id=user_id, session_id=session_id, run_id=run_id)
+        run = self._engine.admit(
+            agent, given, user_id=user_id, session_id=session_id, run_id=run_id, ephemeral=ephemeral
+        )
         served = ServedRun(self._engine, run, self._seconds)
         self._runs.add(served)
         served.when_done(lambda _: self._runs.discard(served))

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from agent_core.events import Custom, Event, Retry
+from agent_core.events import Custom, Event, Fallback, Retry
 from converters.agui.encode import compose
 from converters.wire import Frame, fit
 
 
 class Customs:
-    """A user's own events, and retries of model calls, as CUSTOM."""
+    """A user's own events, and what became of a model call that failed, as CUSTOM."""
 
-    claims = (Custom, Retry)
+    claims = (Custom, Retry, Fallback)
 
     def convert(self, event: Event) -> Sequence[Frame]:
         if isinstance(event, Custom):
@@ -18,6 +18,8 @@ class Customs:
         if isinstance(event, Retry):
             delay = round(event.delay * 1000)
             return (custom("retry", {"code": event.code, "attempt": event.attempt, "delayMs": delay}),)
+        if isinstance(event, Fallback):
+            return (custom("fallback", {"code": event.code, "model": event.model}),)
         return ()
 
 

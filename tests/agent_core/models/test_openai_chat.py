@@ -8,7 +8,7 @@ import pytest
 
 from agent_core.errors import ModelError
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
-from agent_core.models.base import ModelRequest, Piece, TextPiece, UsagePiece
+from agent_core.models.base import ModelOptions, ModelRequest, Piece, TextPiece, UsagePiece
 from agent_core.models.http import HttpClient, Timeouts
 from agent_core.models.openai_chat import OpenAIChat, encode_request
 from agent_core.tools.base import ToolSpec
@@ -258,3 +258,26 @@ async def test_cancelling_closes_the_connection_to_the_provider() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await up.closed()
+
+
+def test_options_and_the_choice_of_a_tool_are_sent_only_where_they_were_given() -> None:
+    def sent(**members: Any) -> dict[str, Any]:
+        request = ModelRequest(messages=(), **members)
+        body: dict[str, Any] = json.loads(encode_request("m", request, limit="max_completion_tokens"))
+        always = {"model", "messages", "stream", "stream_options", "tools"}
+        return {name: value for name, value in body.items() if name not in always}
+
+    tools = (ToolSpec(name="look"),)
+    assert sent() == {}
+    assert sent(tool_choice="required", options=ModelOptions(parallel_tool_calls=False)) == {}, "there are no tools"
+    assert sent(tools=tools, tool_choice="required", options=ModelOptions(parallel_tool_calls=False)) == {
+        "tool_choice": "required",
+        "parallel_tool_calls": False,
+    }
+    assert sent(tools=tools, tool_choice="look")["tool_choice"] == {"type": "function", "function": {"name": "look"}}
+    assert sent(options=ModelOptions(temperature=0.0, max_tokens=5, stop=("x",), seed=0)) == {
+        "temperature": 0.0,
+        "max_completion_tokens": 5,
+        "stop": ["x"],
+        "seed": 0,
+    }
