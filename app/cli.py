@@ -1,4 +1,4 @@
-"""The command line: `ostinato serve [TARGET]`."""
+"""The command line: `ostinato serve [TARGET]` and `ostinato chat [TARGET_OR_URL]`."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-# What serves is imported in `serve` only, so that `--version` and `--help` answer at once.
+# What serves or chats is imported in its command only, so that `--version` and `--help` answer at once.
 
 
 class OneSentence(click.ClickException):
@@ -40,6 +40,29 @@ def serve(target: str | None, **options: Any) -> None:
         raise OneSentence(str(exc)) from None
 
 
+@cli.command()
+@click.argument("target", required=False, metavar="[TARGET_OR_URL]")
+@click.option("--agent", help="The agent's name; the default agent without it.")
+@click.option("--session", help="The session to go on with; a new one without it.")
+@click.option("--key", help="The server's API key (OSTINATO_API_KEY).")
+@click.option("-m", "--message", help="Ask this, show the answer and leave; exit code 1 where it fails.")
+@click.pass_context
+def chat(context: click.Context, /, target: str | None, **options: Any) -> None:
+    """Talk to a running server (http://…), or to the agents of TARGET without one; the demo's by default."""
+    from app.agents import AgentsError
+    from app.chat import ChatError, open_chat
+    from app.settings import SettingsError, load_env_file
+
+    message = options.pop("message")
+    try:
+        load_env_file(Path.cwd() / ".env")
+        with open_chat(target, **options) as talk:
+            code = talk.converse() if message is None else talk.ask(message)
+    except (SettingsError, AgentsError, ChatError) as exc:
+        raise OneSentence(str(exc)) from None
+    context.exit(code)
+
+
 def _serve(target: str | None, options: Mapping[str, Any]) -> None:
     from app.agents import load, names_of
     from app.main import create_app
@@ -62,4 +85,4 @@ def _announce(host: str, sockets: Sequence[socket.socket], agents: str, keyed: b
     who = "with a key" if keyed else "without keys, this machine only"
     click.echo(f"Ostinato {version('ostinato')} listens on {base} ({who}).")
     click.echo(f"Agents: {agents}")
-    click.echo(f"Try: {curl_line(base, keyed=keyed)}")
+    click.echo(f"Try: {curl_line(base, keyed=keyed, question='hello')}")

@@ -13,13 +13,23 @@ from agent_core.models.base import Timeouts
 from app.agents import ConverterFactory, Roster, check_converters, load
 from app.auth import Door, Guard, Keys, check_bind
 from app.errors import Answers, install_handlers
-from app.routes import agui, system
+from app.routes import agui, openai, system
+from app.runs.halves import Halves
 from app.runs.registry import Runs
+from app.runs.repeats import Repeats
 from app.services import Services
 from app.settings import Settings, read_settings
 from app.telemetry import hold_back_libraries
 
-REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Last-Event-ID", "X-On-Disconnect")
+REQUEST_HEADERS = (
+    "Accept",
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "Last-Event-ID",
+    "X-On-Disconnect",
+    "X-Session-Id",
+)
 ANSWER_HEADERS = ("Retry-After", "X-Request-Id", "X-Should-Retry")
 
 
@@ -56,6 +66,8 @@ def create_app(
                 keys=keys,
                 engine=engine,
                 runs=Runs(engine, settings),
+                halves=Halves(lambda user_id, session_id: engine.forget(user_id=user_id, session_id=session_id)),
+                repeats=Repeats(),
                 converters=makers,
             )
             yield
@@ -72,6 +84,7 @@ def create_app(
     install_handlers(app)
     app.include_router(system.router)
     app.include_router(agui.router)
+    app.include_router(openai.router)
     _guard(app, settings, keys)
     return app
 

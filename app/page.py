@@ -16,6 +16,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 ENDPOINTS = (
     ("POST /agui", "run the default agent; the answer is a stream of AG-UI events"),
     ("POST /agui/{agent}", "run the agent of that name"),
+    ("POST /v1/chat/completions", "the same agents for OpenAI's SDKs: base URL /v1, the model is the agent's name"),
+    ("GET /v1/models", "the agents, as OpenAI lists its models"),
     ("GET /agents", "the agents, their models and tools"),
     ("GET /healthz", "whether the process lives"),
     ("GET /readyz", "whether new runs are taken"),

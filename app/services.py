@@ -7,7 +7,9 @@ from starlette.requests import Request
 from agent_core.engine import Engine
 from app.agents import ConverterFactory, Roster
 from app.auth import Keys
+from app.runs.halves import Halves
 from app.runs.registry import Runs
+from app.runs.repeats import Repeats
 from app.settings import Settings
 
 
@@ -20,6 +22,8 @@ class Services:
     keys: Keys
     engine: Engine
     runs: Runs
+    halves: Halves
+    repeats: Repeats
     converters: tuple[ConverterFactory, ...] = ()
 
 

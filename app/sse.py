@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.events import Event
 from app.connection import TRANSPORT
-from app.runs.run import ServedRun
+from app.runs.run import Attached
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +40,29 @@ class Wire(Protocol):
 class RunStream(EventSourceResponse):
     """The response that streams a run. When it ends, however it ends, the run's reader is gone.
 
-    `ping`: seconds between comments on a silent stream. `stalled`: seconds after which a client that
-    takes nothing counts as gone.
+    - ping: seconds between signs of life on a silent stream
+    - stalled: seconds after which a client that takes nothing counts as gone
+    - held: bytes that the wire has made already
+    - heartbeat: makes a sign of life; a comment where there is none
     """
 
-    def __init__(self, served: ServedRun, wire: Wire, *, ping: float, stalled: float) -> None:
-        super().__init__(_frames(served, wire), headers=HEADERS, ping=ping, ping_message_factory=_ping, sep="\n")
+    def __init__(
+        self,
+        served: Attached,
+        wire: Wire,
+        *,
+        ping: float,
+        stalled: float,
+        held: bytes = b"",
+        heartbeat: Callable[[], bytes] = lambda: b": ping\n\n",
+    ) -> None:
+        super().__init__(
+            _frames(served, wire, held),
+            headers=HEADERS,
+            ping=ping,
+            ping_message_factory=lambda: _Ready(heartbeat()),
+            sep="\n",
+        )
         self._served = served
         self._stalled = stalled
         self._sending = 0
@@ -119,7 +136,9 @@ class StallWatch:
             self._timer = self._loop.call_later(self._limit / 4, self._look)
 
 
-async def _frames(served: ServedRun, wire: Wire) -> AsyncGenerator[bytes, None]:
+async def _frames(served: Attached, wire: Wire, held: bytes) -> AsyncGenerator[bytes, None]:
+    if held:
+        yield held
     while not wire.finished:
         events = await served.reader.batch()
         data = wire.feed(events) if events else wire.end()
@@ -129,9 +148,17 @@ async def _frames(served: ServedRun, wire: Wire) -> AsyncGenerator[bytes, None]:
         else:
             for start in range(0, len(data), WRITE):
                 yield data[start : start + WRITE]
+        served.since = monotonic()
         if not events:
             return
 
 
-def _ping() -> ServerSentEvent:
-    return ServerSentEvent(comment="ping", sep="\n")
+class _Ready(ServerSentEvent):
+    """An event whose bytes are ready."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._bytes = data
+
+    def encode(self) -> bytes:
+        return self._bytes

@@ -6,7 +6,7 @@ const agent = new HttpAgent({
   headers: process.env.OSTINATO_KEY ? { Authorization: `Bearer ${process.env.OSTINATO_KEY}` } : {},
 });
 
-agent.addMessage({ id: crypto.randomUUID(), role: "user", content: process.argv[2] ?? "what time is it" });
+agent.addMessage({ id: crypto.randomUUID(), role: "user", content: process.argv[2] ?? "weather in Paris" });
 
 await agent.runAgent(
   {},

@@ -42,18 +42,19 @@ async def test_the_node_example_talks_to_the_demo(tmp_path: Path) -> None:
     example.write_text((ROOT / "examples" / "client.mjs").read_text())
     async with serving() as up:
         process = await asyncio.create_subprocess_exec(
-            node, example, "what time is it", env={"OSTINATO_URL": up.url + "/agui"}, stdout=asyncio.subprocess.PIPE
+            node, example, env={"OSTINATO_URL": up.url + "/agui"}, stdout=asyncio.subprocess.PIPE
         )
         out, _ = await process.communicate()
     assert process.returncode == 0
-    assert re.search(r"tool:  \w+\n  ->   .*\n.*完成: \d{4}", out.decode())
+    assert re.search(r"tool:  get_weather\n  ->   .*\nWeather in Paris: ", out.decode())
 
 
 async def test_the_readmes_curl_lines_are_accepted_by_the_demo() -> None:
     readme = (ROOT / "README.md").read_text()
     body = json.loads(re.search(r"-d '(\{.*?\})'", readme, re.DOTALL)[1])  # type: ignore[index]
     async with serving() as up:
-        assert "完成" in text_of(await run(up.url, body))
+        assert "Hello from Ostinato" in text_of(await run(up.url, body))
+        assert "完成" in text_of(await run(up.url, run_input("what time is it"), "/agui/clock"))
 
 
 def test_every_error_code_is_explained_in_the_readme() -> None:

@@ -4,10 +4,11 @@ Each part is a function from the Scene to a Plan; None where the question is not
 in PARTS that takes the question plays it.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -21,6 +22,9 @@ LONGEST_RESULT = 2000
 MOST_CITIES = 4
 SHORT = 5
 """Words of a message in which a single word such as "slow" is a request."""
+
+SHORT_PHRASE = 6
+"""Characters of Chinese that are as short."""
 
 SLOW_PIECES = 40
 EMAIL = {
@@ -60,10 +64,13 @@ class Scene:
     def is_about(self, *words: str) -> bool:
         """Whether the message is short and has one of the words."""
         said = re.findall(rf"[a-z]{{1,40}}|[{HAN}]{{1,40}}", self.question.lower())
-        return len(said) <= SHORT and any(word in each if is_chinese(word) else word == each
-                                          for word in words for each in said)
+        return len(said) <= SHORT and any(
+            word == each or (is_chinese(word) and word in each and len(each) <= SHORT_PHRASE)
+            for word in words
+            for each in said
+        )
 
-    def ask(self, calls: Iterator[Call] | Sequence[Call], answer: Callable[[], str]) -> Plan:
+    def ask(self, calls: Sequence[Call], answer: Callable[[], str]) -> Plan:
         """The first of the calls that was not made yet, or all where none was; then the answer."""
         done = len(self.outcomes)
         left = tuple(islice(calls, done, done + 1 if self.one_call else None))
@@ -89,7 +96,7 @@ def plan_of(task: Task, request: ModelRequest) -> Plan:
         one_call=request.options.parallel_tool_calls is False,
     )
     plan = next((plan for part in PARTS if (plan := part(scene)) is not None), None) or _capabilities(scene)
-    if request.tool_choice in ("auto", "none") or not request.tools:
+    if plan.fails or request.tool_choice in ("auto", "none"):
         return plan
     wanted = [call for call in plan.calls if request.tool_choice in ("required", call[0])]
     if wanted:
@@ -99,7 +106,9 @@ def plan_of(task: Task, request: ModelRequest) -> Plan:
 
 
 def _frontend(scene: Scene) -> Plan | None:
-    found = re.search(r"(?i)\b(?:use|call)\s{1,9}(?:the\s{1,9})?(?:frontend|front-end|client)\s{1,9}tool\b", scene.question)
+    found = re.search(
+        r"(?i)\b(?:use|call)\s{1,9}(?:the\s{1,9})?(?:frontend|front-end|client)\s{1,9}tool\b", scene.question
+    )
     found = found or re.search(r"(?:使用|调用|用)\s{0,9}(?:前端|客户端)\s{0,9}工具", scene.question)
     if found is None:
         return None
@@ -114,7 +123,9 @@ def _frontend(scene: Scene) -> Plan | None:
 def _told_by_client(scene: Scene, name: str) -> str:
     last = scene.outcomes[-1]
     if last.status != "ok":
-        return scene.say(f"The frontend tool {name} gave no result: {_told(last)}", f"前端工具 {name} 没有结果：{_told(last)}")
+        return scene.say(
+            f"The frontend tool {name} gave no result: {_told(last)}", f"前端工具 {name} 没有结果：{_told(last)}"
+        )
     return scene.say(f"The frontend tool {name} answered: {_told(last)}", f"前端工具 {name} 回答：{_told(last)}")
 
 
@@ -129,10 +140,10 @@ def _weather(scene: Scene) -> Plan | None:
 
 
 def _forecast(scene: Scene, outcome: Outcome) -> str:
-    city = str(outcome.arguments.get("city", ""))
+    city = next((value for value in outcome.arguments.values() if isinstance(value, str)), "that place")
     if outcome.status != "ok":
         return scene.say(f"The weather in {city} is not known: {_told(outcome)}", f"{city}的天气未知：{_told(outcome)}")
-    return scene.say(f"Weather in {city}: {_told(outcome)}", f"{city}的天气：{_told(outcome)}")
+    return scene.say(f"Weather in {city}: {_told(outcome, city)}", f"{city}的天气：{_told(outcome, city)}")
 
 
 def _cities(question: str) -> list[str]:
@@ -174,8 +185,8 @@ def _raw(scene: Scene) -> Plan | None:
         return Plan(answer=scene.missing("take_step"))
     return Plan(
         answer=scene.say(
-            f"I took {step - 1} steps, which is all that this agent may take in one run; a RAW event said so.",
-            f"我走了 {step - 1} 步，这是本次运行的全部步数；RAW 事件已经说明了这一点。",
+            f"Steps taken: {step - 1}. The budget of this run is used up, so this is the closing answer.",
+            f"已走 {step - 1} 步。本次运行的步数已用完，这是结束语。",
         )
     )
 
@@ -183,7 +194,7 @@ def _raw(scene: Scene) -> Plan | None:
 def _slow(scene: Scene) -> Plan | None:
     if not scene.is_about("slow", "slowly", "慢"):
         return None
-    return Plan(answer=" ".join(f"{number}" for number in islice(count(1), SLOW_PIECES)), slow=True)
+    return Plan(answer=" ".join(str(number) for number in range(1, SLOW_PIECES + 1)), slow=True)
 
 
 def _error(scene: Scene) -> Plan | None:
@@ -191,7 +202,7 @@ def _error(scene: Scene) -> Plan | None:
 
 
 def _hello(scene: Scene) -> Plan | None:
-    if not scene.is_about("hello", "hi", "hey", "你好", "您好"):
+    if not re.match(r"(?i)\W{0,9}(?:(?:hello|hi|hey)\b|你好|您好)", scene.question):
         return None
     return Plan(
         thought=scene.say("The user greets me, so I greet back.", "用户在打招呼，我也打个招呼。"),
@@ -202,7 +213,9 @@ def _hello(scene: Scene) -> Plan | None:
 def _capabilities(scene: Scene) -> Plan:
     if scene.outcomes:
         return Plan(answer="\n".join(f"{each.tool}: {_told(each)}" for each in scene.outcomes))
-    return Plan(answer=scene.say("I am a demo and know a few things only. ", "我是演示模型，只会几件事。") + _offer(scene))
+    return Plan(
+        answer=scene.say("I am a demo and know a few things only. ", "我是演示模型，只会几件事。") + _offer(scene)
+    )
 
 
 def _offer(scene: Scene) -> str:
@@ -215,10 +228,12 @@ def _offer(scene: Scene) -> str:
 PARTS = (_frontend, _weather, _email, _raw, _slow, _error, _hello)
 
 
-def _told(outcome: Outcome) -> str:
+def _told(outcome: Outcome, said: str = "") -> str:
+    """The result as text; `said` is a value that need not be told again."""
     leaves = [
-        " ".join(path[-1:]) + ": " * bool(path) + (leaf if isinstance(leaf, str) else orjson.dumps(leaf).decode())
+        " ".join(path[-1:]) + ": " * bool(path) + (leaf if isinstance(leaf, str) else json.dumps(leaf))
         for path, leaf in leaves_of(outcome.data)
+        if leaf != said
     ]
     text = ", ".join(leaves) or outcome.text.strip() or "nothing"
     return text if len(text) <= LONGEST_RESULT else f"{text[:LONGEST_RESULT]}…"

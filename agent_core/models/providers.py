@@ -2,7 +2,7 @@
 
 from agent_core.models.base import Model
 
-KNOWN = "openai:NAME, fake:fake"
+KNOWN = "openai:NAME, fake:fake, fake:demo"
 
 
 def open_model(spec: str) -> Model:
@@ -19,4 +19,8 @@ def open_model(spec: str) -> Model:
         from agent_core.models.fake.model import FakeModel
 
         return FakeModel()
+    if spec == "fake:demo":
+        from agent_core.models.demo import DemoModel
+
+        return DemoModel()
     raise ValueError(f"there is no model {spec!r}: known are {KNOWN}")

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+import orjson
+
 MOST_VALUES = 100
 """Values that are made for one schema; beyond that, objects and lists stay empty."""
 
 DEEPEST = 8
 """How far values are nested, and how many references one value is followed through."""
 
-LONGEST_STRING = 1000
+LONGEST_STRING, LONGEST_NAME, LARGEST_VALUE = 1000, 200, 4000
+SMALLEST_STEP = 1e-6
 MOST_ITEMS = 5
 
 BY_FORMAT = {
@@ -53,17 +56,19 @@ class _Sampler:
         properties, required = schema.get("properties"), schema.get("required")
         properties = properties if isinstance(properties, Mapping) else {}
         names = required if isinstance(required, list | tuple) else ()
-        wanted = (name for name in islice(names, MOST_VALUES) if isinstance(name, str) and name not in known)
-        return {name: self.value(properties.get(name), depth + 1) for name in wanted if self._left > 0}
+        wanted = (name for name in islice(names, MOST_VALUES) if isinstance(name, str) and len(name) <= LONGEST_NAME)
+        return {
+            name: self.value(properties.get(name), depth + 1) for name in wanted if name not in known and self._left > 0
+        }
 
     def value(self, schema: Any, depth: int) -> Any:
         self._left -= 1
         schema = self._resolve(schema)
         for key in ("const", "default"):
-            if key in schema:
+            if key in schema and _is_small(schema[key]):
                 return schema[key]
         for key in ("enum", "examples"):
-            if isinstance(schema.get(key), list) and schema[key]:
+            if isinstance(schema.get(key), list) and schema[key] and _is_small(schema[key][0]):
                 return schema[key][0]
         match _type_of(schema):
             case "object":
@@ -120,6 +125,14 @@ def _count(value: Any, otherwise: int = 0) -> int:
     return value if type(value) is int and value >= 0 else otherwise
 
 
+def _is_small(value: Any) -> bool:
+    """Whether a value of the schema's own can be taken over as it is."""
+    try:
+        return len(orjson.dumps(value)) <= LARGEST_VALUE
+    except TypeError:  # too deep, an integer of more than 64 bits, or a lone surrogate
+        return False
+
+
 def _number(schema: Schema) -> int | float:
     """The smallest number at or above 1 that the bounds allow, or the largest below it."""
     whole = _type_of(schema) == "integer"
@@ -132,7 +145,7 @@ def _number(schema: Schema) -> int | float:
     number = min(number, high) if high is not None else number
     number = below - step if below is not None and number >= below else number
     multiple = _bound(schema, "multipleOf")
-    if multiple is not None and multiple > 0:
+    if multiple is not None and multiple >= SMALLEST_STEP:
         number = -(-number // multiple) * multiple
     return int(number) if whole or float(number).is_integer() else number
 

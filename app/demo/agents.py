@@ -1,6 +1,9 @@
-"""Two agents to try without any key: `clock` tells the time, `vessel` follows data through three tools."""
+"""Three agents to try without any key: `demo` shows what the server does, `clock` tells the time, `vessel`
+follows data through three tools.
+"""
 
 from datetime import datetime
+from hashlib import blake2s
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -33,6 +36,29 @@ DETAILS = {
     "C-001": {"cargo_id": "C-001", "location": "hold 3, bay 14", "weight_t": 186, "state": "sealed, customs cleared"},
     "C-117": {"cargo_id": "C-117", "location": "deck, bay 22", "weight_t": 520, "state": "sealed, customs pending"},
 }
+
+SKIES = ("sunny", "cloudy", "rainy", "windy", "foggy", "snowy")
+
+
+@tool
+def get_weather(city: Annotated[str, Field(description="The city's name (城市), such as Paris")]) -> dict[str, Any]:
+    """Weather / 天气: made up from the city's name, since the demo is offline"""
+    some, more = blake2s(city.strip().casefold().encode(errors="replace")).digest()[:2]
+    return {"city": city.strip(), "sky": SKIES[some % len(SKIES)], "celsius": more % 30, "source": "made up"}
+
+
+@tool(approval=True)
+def send_email(to: str, subject: str, body: str) -> str:
+    """Email / 邮件: writes an email, once a person has agreed; the demo has no mail server and delivers none"""
+    return (
+        f"Written to {to}: {subject!r}, {len(body)} characters. The demo has no mail server, so it was not delivered."
+    )
+
+
+@tool
+def take_step(number: int) -> str:
+    """Takes a step and does nothing else"""
+    return f"Step {number} is taken."
 
 
 @tool
@@ -71,6 +97,18 @@ def _look_up(table: dict[str, dict[str, Any]], key: str, what: str) -> dict[str,
     return table[key]
 
 
+demo = Agent(
+    name="demo",
+    model="fake:demo",
+    instructions=(
+        "You show what this server can do. Use your tools for the weather, for emails and for steps; say honestly "
+        "what was not done, such as an email that nobody approved. Answer in the language of the question."
+    ),
+    tools=[get_weather, send_email, take_step],
+    max_iterations=5,
+    description='Shows what the server does: "hello", "weather in Paris", "slow", "approve email". 演示。',
+)
+
 clock = Agent(
     name="clock",
     model="fake:fake",
@@ -91,4 +129,4 @@ vessel = Agent(
     description="Follows a vessel to its voyage, cargo and details, two rounds at a time. 船期、航次、货物查询。",
 )
 
-agents = [clock, vessel]
+agents = [demo, clock, vessel]

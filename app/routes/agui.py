@@ -37,7 +37,7 @@ async def run_agent(request: Request) -> Response:
         session_id=asked.thread_id,
         run_id=asked.run_id,
     )
-    return RunStream(served, wire, ping=settings.ping_seconds, stalled=settings.stalled_seconds)
+    return RunStream(served.attach(), wire, ping=settings.ping_seconds, stalled=settings.stalled_seconds)
 
 
 def _refuse_what_is_not_there(request: Request) -> None:

@@ -12,19 +12,24 @@ from agent_core.events import AgentEnd, Custom, Event, RunFailed, TextDelta, Thi
 LAG = 256 * 1024
 """Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
 
+KEPT = 8 * 1024 * 1024
+"""Bytes of one run that are kept for later readers; a longer run cannot be read again."""
+
 OVERHEAD = 96
 """What an event weighs beside its text, in bytes; only the order of magnitude counts."""
 
 
 class Log:
-    """The events of one run that its readers have not read yet, and nothing more.
+    """The events of one run that its readers have not read yet, and nothing more; with `keep` all of them,
+    up to KEPT bytes, for readers that come later.
 
     It is a Sink: the run is held up while the slowest reader lags by more than LAG. Where nobody reads
     any more, events are dropped and nobody waits.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = False) -> None:
         self.ended = False
+        self._keep = keep
         self._events: list[Event] = []
         self._first = 0  # the number of the first event that is kept
         self._weight = 0  # of all events so far
@@ -34,7 +39,7 @@ class Log:
 
     @property
     def full(self) -> bool:
-        return self._weight - self._slowest > LAG
+        return bool(self._readers) and self._weight - self._slowest > LAG
 
     @property
     def kept(self) -> int:
@@ -42,13 +47,16 @@ class Log:
         return len(self._events)
 
     def emit(self, event: Event) -> None:
-        if self.ended or not self._readers:
+        if self.ended or not (self._readers or self._keep):
             return
         self._events.append(event)
         kind = event.__class__
         self._weight += OVERHEAD + len(event.text) if kind is TextDelta else _weight(event)  # type: ignore[attr-defined]
         if kind is AgentEnd or kind is RunFailed:
             self.ended = True
+        if self._keep and self._weight > KEPT:
+            self._keep = False
+            self._trim()
         for reader in self._readers:
             reader.wake()
 
@@ -58,6 +66,20 @@ class Log:
             self._room.clear()
             await self._room.wait()
 
+    @property
+    def whole(self) -> bool:
+        """Whether a new reader would get every event from the first on."""
+        return self._first == 0
+
+    def _trim(self) -> None:
+        """Forget what everybody has read, unless it is kept."""
+        self._slowest = min((each.weight for each in self._readers), default=self._weight)
+        if not self._keep:
+            end = self._first + len(self._events)
+            first = min((each.position for each in self._readers), default=end)
+            del self._events[: first - self._first]
+            self._first = first
+
     def reader(self) -> "Reader":
         """A new reader, which begins at the first event that is kept."""
         reader = Reader(self, self._first)
@@ -66,7 +88,7 @@ class Log:
 
     def take(self, reader: "Reader") -> list[Event]:
         """The events that the reader has not read; what everybody has read is forgotten."""
-        if len(self._readers) == 1:
+        if len(self._readers) == 1 and not self._keep:
             events, self._events = self._events, []
             self._first += len(events)
             reader.position = self._first
@@ -75,10 +97,7 @@ class Log:
             events = self._events[reader.position - self._first :]
             reader.position += len(events)
             reader.weight = self._weight
-            first = min(each.position for each in self._readers)
-            del self._events[: first - self._first]
-            self._first = first
-            self._slowest = min(each.weight for each in self._readers)
+            self._trim()
         if self._room is not None:
             self._room.set()
         return events
@@ -86,10 +105,7 @@ class Log:
     def leave(self, reader: "Reader") -> None:
         if reader in self._readers:
             self._readers.remove(reader)
-        if not self._readers:
-            self._first += len(self._events)
-            self._events.clear()
-        self._slowest = min((each.weight for each in self._readers), default=self._weight)
+        self._trim()
         if self._room is not None:
             self._room.set()
 

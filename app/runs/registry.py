@@ -34,6 +34,7 @@ class Runs:
         session_id: str,
         run_id: str,
         ephemeral: bool = False,
+        keep: bool = False,
     ) -> ServedRun:
         """Start a run, which then waits for its session if it must.
 
@@ -44,7 +45,7 @@ class Runs:
         run = self._engine.admit(
             agent, given, user_id=user_id, session_id=session_id, run_id=run_id, ephemeral=ephemeral
         )
-        served = ServedRun(self._engine, run, self._seconds)
+        served = ServedRun(self._engine, run, self._seconds, keep=keep)
         self._runs.add(served)
         served.when_done(lambda _: self._runs.discard(served))
         return served

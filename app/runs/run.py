@@ -2,39 +2,105 @@
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
+from agent_core.react.pairing import open_calls
 from agent_core.react.run import Run
-from app.runs.log import Log
+from app.runs.log import Log, Reader
 
 
 class ServedRun:
     """A run with its log and its hard deadline, `seconds` from now.
 
-    The first reader's place is taken before the run starts, so that nothing is missed.
+    Whoever wants its events attaches; the first must do so before the run's task had a turn. When the
+    last reader leaves a run that is still under way, it is cancelled, with its tools and its upstream;
+    what it did so far is saved. With `keep`, it can be read again from its first event on.
     """
 
-    def __init__(self, engine: Engine, run: Run, seconds: float) -> None:
+    def __init__(self, engine: Engine, run: Run, seconds: float, *, keep: bool = False) -> None:
         self.run_id = run.run_id
-        self.log = Log()
-        self.reader = self.log.reader()
+        self.session_id = run.key.session_id
+        self.log = Log(keep=keep)
         self._engine = engine
         self._run = run
+        self._readers = 0
+        self._linger: asyncio.TimerHandle | None = None
         self.task = engine.start(run, self.log)
         deadline = asyncio.get_running_loop().call_later(seconds, engine.stop, run, "deadline")
         self.task.add_done_callback(lambda _: deadline.cancel())
 
+    @property
+    def end(self) -> AgentEnd | RunFailed | None:
+        """How it ended, None while it is under way."""
+        return self.task.result() if self.task.done() else None
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The ids of the calls that it left to the client."""
+        return tuple(call.id for call in open_calls(self._run.history.messages))
+
+    @property
+    def acted(self) -> bool:
+        """Whether a tool has begun to run."""
+        return bool(self._run.started)
+
     def when_done(self, act: Callable[["asyncio.Task[AgentEnd | RunFailed]"], None]) -> None:
         self.task.add_done_callback(act)
 
-    def leave(self) -> None:
-        """The client left or has read everything. A run that is still under way is cancelled, with its
-        tools and its upstream; what it did so far is saved."""
-        self.reader.close()
-        if not self.task.done():
+    def attach(self) -> "Attached":
+        """A new reader of the run's events."""
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
+        self._readers += 1
+        return Attached(self, self.log.reader())
+
+    def detach(self, reader: Reader, linger: float = 0) -> None:
+        """A reader left. For `linger` seconds another may take its place before the run is cancelled."""
+        reader.close()
+        self._readers -= 1
+        if self._readers or self.task.done():
+            return
+        if linger:
+            self._linger = asyncio.get_running_loop().call_later(linger, self._engine.stop, self._run, "disconnect")
+        else:
             self._engine.stop(self._run, "disconnect")
 
     def drain(self) -> None:
         """The server ends: stop the run, which ends with the error `draining`."""
         self._engine.stop(self._run, "draining")
+
+
+LINGER = 30.0
+"""Seconds that a run goes on for the retry of a client whose own time-out has cut the connection."""
+
+
+class Attached:
+    """One reader's hold on a run.
+
+    `patience` is after how many seconds of silence the client gives up and asks again, where that is
+    known: one that leaves just then has not stopped the run, and the run goes on for a while without it.
+    `since` is when something was sent last.
+    """
+
+    __slots__ = ("_left", "patience", "reader", "run", "since")
+
+    def __init__(self, run: ServedRun, reader: Reader) -> None:
+        self.run = run
+        self.reader = reader
+        self.patience: float | None = None
+        self.since = monotonic()
+        self._left = False
+
+    @property
+    def run_id(self) -> str:
+        return self.run.run_id
+
+    def leave(self) -> None:
+        """The client left, or has read everything. Doing it again changes nothing."""
+        if not self._left:
+            self._left = True
+            timed_out = self.patience is not None and monotonic() - self.since >= 0.9 * self.patience
+            self.run.detach(self.reader, LINGER if timed_out else 0)

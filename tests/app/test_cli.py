@@ -109,7 +109,7 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
 def test_without_a_target_the_demo_agents_are_served(tmp_path: Path) -> None:
     with serving("--port", "0", cwd=tmp_path) as (process, url):
         assert process.stdout is not None
-        assert process.stdout.readline() == "Agents: clock (default), vessel\n"
+        assert process.stdout.readline() == "Agents: demo (default), clock, vessel\n"
         assert process.stdout.readline().startswith(f"Try: curl -N {url}/agui -H")
         assert '"vessel"' in get(f"{url}/agents")
 

@@ -49,10 +49,18 @@ async def converse(agent: Agent, question: str, history: list[Message], budget: 
         used.append(call.name)
 
 
-def test_the_first_agent_is_the_clock_with_the_default_budget() -> None:
-    assert [agent.name for agent in demo.agents] == ["clock", "vessel"]
-    assert [agent.max_iterations for agent in demo.agents] == [10, 2]
-    assert {agent.model for agent in demo.agents} == {"fake:fake"}
+def test_the_first_agent_is_the_demo_and_the_others_follow() -> None:
+    assert [agent.name for agent in demo.agents] == ["demo", "clock", "vessel"]
+    assert [agent.max_iterations for agent in demo.agents] == [5, 10, 2]
+    assert [agent.model for agent in demo.agents] == ["fake:demo", "fake:fake", "fake:fake"]
+    assert [tool.spec.name for tool in demo.demo.tools if tool.approval] == ["send_email"]
+
+
+async def test_the_weather_is_made_up_and_the_same_every_time() -> None:
+    first = await run_tool(demo.demo, "get_weather", '{"city":" Paris "}')
+    assert json.loads(first)["city"] == "Paris"
+    assert json.loads(first)["source"] == "made up"
+    assert first == await run_tool(demo.demo, "get_weather", '{"city":"Paris"}')
 
 
 @pytest.mark.parametrize("budget", [1, 10])

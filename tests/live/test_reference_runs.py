@@ -13,7 +13,7 @@ from app.demo.agents import agents as demo
 from tests.scripted import Reply, ScriptedUpstream, answer, done, finish, says, text, tool_call, usage
 from tests.serving import results_of, run, run_input, serving, text_of, types_of
 
-CLOCK, VESSEL = demo
+DEMO, CLOCK, VESSEL = demo
 
 
 async def test_run_1_is_exactly_these_twelve_events(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,144 @@
+"""`ostinato chat`: a terminal client of a running server, or of agents that run in this process.
+
+The answer is shown as it comes, thinking dimmed where a terminal can, tool calls and their results on a
+line each, errors on standard error. Ctrl-C stops the running answer: over HTTP by closing the stream,
+in this process by leaving the run.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from urllib.parse import quote
+
+import httpx
+
+from agent_core.engine import Engine
+from agent_core.messages import new_id, well_formed
+from agent_core.models.base import Timeouts
+from app.agents import Roster, load
+from app.errors import NotFound
+from app.partners import Failure, Here, Partner, Server
+from app.screen import Screen
+from app.settings import read_settings
+from app.telemetry import configure_logging
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells count: 128 and the signal's number."""
+
+TIMEOUT = httpx.Timeout(10.0, read=120.0)
+"""Seconds; a server that works says something every few seconds, at least a comment."""
+
+
+class ChatError(ValueError):
+    """The conversation cannot begin; the text is one sentence."""
+
+
+class Chat:
+    """A conversation on a terminal. All that it asks runs in one event loop, turn by turn."""
+
+    def __init__(self, partner: Partner, runner: asyncio.Runner, screen: Screen) -> None:
+        self._partner = partner
+        self._runner = runner
+        self._screen = screen
+
+    def ask(self, text: str) -> int:
+        """Ask, and show the answer as it comes. Returns the exit code: 0, 1 where it failed, 130 after
+        Ctrl-C."""
+        try:
+            return self._runner.run(self._answer(well_formed(text)))
+        except KeyboardInterrupt:
+            self._screen.note("interrupted")
+            return INTERRUPTED
+
+    def converse(self) -> int:
+        """Read questions until there are no more, or /exit. Ctrl-C stops the answer and asks again."""
+        if self._screen.interactive:
+            # Line editing comes with the import alone; the module does not exist on every system.
+            with_readline()
+        while True:
+            try:
+                text = self._screen.read()
+            except KeyboardInterrupt:
+                self._screen.end_line()
+                continue
+            if text is None or text.strip() in ("/exit", "/quit"):
+                return 0
+            if text.strip():
+                self.ask(text)
+
+    async def _answer(self, text: str) -> int:
+        try:
+            async with aclosing(self._partner.ask(text)) as frames:
+                async for frame in frames:
+                    self._screen.show(frame)
+        except Failure as failure:
+            self._screen.fail(failure.code, failure.message)
+        return self._screen.finish()
+
+
+def with_readline() -> None:
+    """Give `input` its line editing, where the system has it."""
+    try:
+        import readline  # noqa: F401
+    except ImportError:
+        pass
+
+
+@contextmanager
+def open_chat(
+    target: str | None, *, agent: str | None = None, session: str | None = None, key: str | None = None
+) -> Iterator[Chat]:
+    """A conversation with the server at an http(s) URL, or with the agents of a target (None: the demo's).
+
+    - agent: its name, None for the default one
+    - session: the session's id, None for a new one
+    - key: the server's API key, None for that of OSTINATO_API_KEY
+
+    Raises ChatError, AgentsError or SettingsError.
+    """
+    session = session or new_id("chat")
+    with asyncio.Runner() as runner:
+        if target is not None and target.startswith(("http://", "https://")):
+            partner: Partner = _server(target, agent, session, key or os.environ.get("OSTINATO_API_KEY", ""))
+        else:
+            partner = _here(target, agent, session, runner)
+        try:
+            yield Chat(partner, runner, Screen(sys.stdin, sys.stdout, sys.stderr))
+        finally:
+            runner.run(partner.aclose())
+
+
+def _server(url: str, agent: str | None, session: str, key: str) -> Server:
+    base = url.rstrip("/").removesuffix("/agui")
+    path = "/agui" if agent is None else f"/agui/{quote(agent, safe='')}"
+    headers = {"accept": "text/event-stream"}
+    if key:
+        headers["authorization"] = f"Bearer {key}"
+    try:
+        http = httpx.AsyncClient(headers=headers, timeout=TIMEOUT)
+    except (ValueError, ImportError) as error:
+        raise ChatError(f"The key or the proxy settings cannot be used: {type(error).__name__}.") from None
+    return Server(url=base + path, http=http, session=session)
+
+
+def _here(target: str | None, name: str | None, session: str, runner: asyncio.Runner) -> Here:
+    settings = read_settings()
+    loaded = load(target)
+    roster = Roster(loaded.agents)
+    if settings.model is not None:
+        roster = roster.with_model(settings.model)
+    roster.check_models()
+    try:
+        agent = roster.get(name)
+    except NotFound:
+        known = ", ".join(each.name for each in roster.agents)
+        raise ChatError(f"There is no agent named {name!r}: known are {known}.") from None
+    # A failed run is told on the screen; a tool's own traceback is told nowhere else.
+    configure_logging(settings.log_level if "log_level" in settings.model_fields_set else "error")
+
+    async def start() -> Engine:
+        return Engine(timeouts=Timeouts(idle=settings.model_idle_seconds))
+
+    return Here(engine=runner.run(start()), agent=agent, converters=loaded.converters, session=session)

@@ -1,0 +1,235 @@
+"""One reader of a run: internal events in, an OpenAI chat completion out, streamed or whole.
+
+A stream is: the role, then deltas, then one chunk with a finish reason, then the usage where it was asked
+for, then `[DONE]`. A run that fails ends with one error frame and `[DONE]` instead.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from agent_core.errors import SENTENCES
+from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
+from converters.chain import Chain, Converter
+from converters.openai.chunks import DONE, Chunks, read_frame
+from converters.openai.concerns import Adopted, Calls, Ends, Reasoning, Rest, Text
+from converters.openai.errors import error_frame
+from converters.openai.usage import usage_of
+from converters.wire import to_json
+
+logger = logging.getLogger(__name__)
+
+
+class ChatStream:
+    """The chain of one reader of a streamed answer. Synchronous; knows nothing of sockets.
+
+    - model: what the client asked for, which the answer repeats
+    - client_tools: names of the tools that the client runs itself; calls of all others stay hidden
+    - include_usage: whether the cost is told in a chunk of its own, at the end
+    - events: whether every other event of the run is shown, as `x_agent` of an empty chunk
+    - converters: the user's own instances for this reader, in front of the standard ones; see Adopted.
+      An event whose converter raises is left out; the first such failure of a reader is logged
+    - created: seconds since 1970; the present where it is None
+    - failure: how the run failed, None as long as it did not
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        session_id: str,
+        model: str,
+        client_tools: frozenset[str],
+        include_usage: bool = False,
+        events: bool = False,
+        converters: Sequence[Converter] = (),
+        created: int | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.session_id = session_id
+        self.failure: RunFailed | None = None
+        self._include_usage = include_usage
+        self._chunks = chunks = Chunks(answer_id(run_id), int(time.time()) if created is None else created, model)
+        rest = Rest(chunks, events)
+        self._calls = Calls(chunks, client_tools, rest)
+        own = [Adopted(each, chunks, events) for each in converters]
+        self._chain = Chain([*own, Text(chunks), Reasoning(chunks), self._calls, Ends(), rest])
+        self._opened = False
+        self._finished = False
+        self._reported = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether `[DONE]` was given out; nothing comes after it."""
+        return self._finished
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model said something (text, reasoning, a call, a hidden one too), or the run is over:
+        there is no reason to hold the response's headers back any longer. An `x_agent` chunk is none."""
+        return self._chunks.begun or self._finished
+
+    def feed(self, events: Sequence[Event]) -> bytes:
+        """The chunks of the events, joined; empty where they show nothing."""
+        if self._finished or not events:
+            return b""
+        out = [self._open()]
+        convert = self._chain.convert
+        for event in events:
+            try:
+                for frame in convert(event):
+                    out.append(frame.data)
+            except Exception:
+                self._report(event)
+            if isinstance(event, AgentEnd | RunFailed):
+                self._finish(event, out)
+                break
+        return b"".join(out)
+
+    def end(self) -> bytes:
+        """To be called when no event comes any more: the error frame `internal` where the run's end was not
+        given out, because a stream that merely stops is taken for a success by some clients."""
+        if self._finished:
+            return b""
+        return self.feed([RunFailed(run_id=self.run_id, code="internal", message=SENTENCES["internal"])])
+
+    def heartbeat(self) -> bytes:
+        """A chunk that says nothing, for a silent stream. It is no comment, because the time-out of some
+        clients goes on through comments."""
+        if self._finished:
+            return b""
+        return self._open() or self._chunks.empty()
+
+    def _open(self) -> bytes:
+        if self._opened:
+            return b""
+        self._opened = True
+        return self._chunks.role()
+
+    def _finish(self, event: AgentEnd | RunFailed, out: list[bytes]) -> None:
+        self._finished = True
+        if isinstance(event, RunFailed):
+            self.failure = event
+            out.append(error_frame(event.code, event.message))
+        else:
+            # Calls that were left open by an earlier answer may be all that the run waits for: a client
+            # that is told `tool_calls` without a call does not know what to do.
+            waits = event.status == "client_tools" and self._calls.shown
+            out.append(self._chunks.finish("tool_calls" if waits else "stop", self._about(event)))
+            if self._include_usage:
+                out.append(self._chunks.usage(usage_of(event.usage)))
+        out.append(DONE)
+
+    def _about(self, event: AgentEnd) -> dict[str, Any]:
+        return {"status": event.status, "run_id": self.run_id, "session_id": self.session_id}
+
+    def _report(self, event: Event) -> None:
+        if not self._reported:
+            self._reported = True
+            logger.exception("A converter failed on %s of run %s.", type(event).__name__, self.run_id)
+
+
+class ChatAnswer:
+    """One reader of a run whose client wants the answer whole.
+
+    It puts together what a client would put together from the stream, so that both say the same, with the
+    user's own converters and without. Parameters as those of ChatStream; with `events`, they are listed in
+    the answer's `x_agent.events`.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        session_id: str,
+        model: str,
+        client_tools: frozenset[str],
+        events: bool = False,
+        converters: Sequence[Converter] = (),
+        created: int | None = None,
+    ) -> None:
+        created = int(time.time()) if created is None else created
+        self._identity = {
+            "id": answer_id(run_id),
+            "object": "chat.completion",
+            "created": created,
+            "model": model,
+        }
+        self._stream = ChatStream(run_id, session_id, model, client_tools, True, events, converters, created)
+        self._waiting: set[str] = set()
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+        self._events: list[dict[str, Any]] = []
+        self._about: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over."""
+        return self._stream.finished
+
+    @property
+    def failure(self) -> RunFailed | None:
+        """How the run failed: there is no answer then, and `body` must not be asked for."""
+        return self._stream.failure
+
+    def feed(self, events: Sequence[Event]) -> None:
+        """Take the events in."""
+        for event in events:
+            if isinstance(event, RequireExternalExecution):
+                self._waiting.update(event.call_ids)
+        self._read(self._stream.feed(events))
+
+    def end(self) -> None:
+        """To be called when no event comes any more: a run without an end has failed as `internal`."""
+        self._read(self._stream.end())
+
+    def body(self) -> bytes:
+        """The whole `chat.completion`, as JSON. Only calls that wait for the client are in it.
+
+        Raises RuntimeError where the run failed or is not over.
+        """
+        if self.failure is not None or not self.finished:
+            raise RuntimeError("only a run that ended well has an answer")
+        calls = [call for call in self._calls if call["id"] in self._waiting]
+        content = "".join(self._content)
+        message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else ""), "refusal": None}
+        if self._reasoning:
+            message["reasoning_content"] = "".join(self._reasoning)
+        if calls:
+            message["tool_calls"] = [_whole(call) for call in calls]
+        reason = "tool_calls" if calls else "stop"
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        about = self._about | ({"events": self._events} if self._events else {})
+        return to_json({**self._identity, "choices": [choice], "usage": self._usage, "x_agent": about})
+
+    def _read(self, stream: bytes) -> None:
+        for block in stream.split(b"\n\n")[:-1]:
+            if block + b"\n\n" != DONE:
+                self._take(read_frame(block + b"\n\n"))
+
+    def _take(self, chunk: dict[str, Any]) -> None:
+        self._usage = chunk.get("usage", self._usage)
+        for choice in chunk.get("choices", ()):
+            delta = choice["delta"]
+            self._content.append(delta.get("content", ""))
+            if "reasoning_content" in delta:
+                self._reasoning.append(delta["reasoning_content"])
+            for call in delta.get("tool_calls", ()):
+                if "id" in call:
+                    self._calls.append({"id": call["id"], "name": call["function"]["name"], "arguments": []})
+                self._calls[call["index"]]["arguments"].append(call["function"]["arguments"])
+            if choice["finish_reason"] is not None:
+                self._about = chunk["x_agent"]
+            elif "x_agent" in chunk:
+                self._events.append(chunk["x_agent"])
+
+
+def answer_id(run_id: str) -> str:
+    """The completion's id, by which the run can be found."""
+    return f"chatcmpl-{run_id}"
+
+
+def _whole(call: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": "".join(call["arguments"])}
+    return {"id": call["id"], "type": "function", "function": function}

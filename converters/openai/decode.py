@@ -1,0 +1,77 @@
+"""A chat completion request as what the engine takes. Shapes: OpenAI's Chat Completions.
+
+Whatever SDKs send by themselves is accepted, unknown members included; what cannot be honoured is refused
+by name (see `options`).
+"""
+
+from dataclasses import dataclass
+
+from agent_core.messages import Message, new_id
+from agent_core.run_input import RunInput
+from converters.openai.fields import flag_at, needed_text, object_at
+from converters.openai.messages import messages_of
+from converters.openai.options import options_of, refuse_the_impossible
+from converters.openai.tools import choice_of, tools_of
+from converters.parsing import read_object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRequest:
+    """A request for a completion.
+
+    - agent: who is to answer, which is the request's `model`
+    - stream, include_usage: whether the answer is streamed, and whether its stream ends with the cost
+    - events: whether the run's other events are to be shown (`x_agent.events`)
+    - input: the body as the whole conversation
+    - trailing: the messages after the assistant's last one, which are what is new to a session that the
+      server keeps. A user's message in it has a fresh id, since a person may say the same thing twice
+    - answered: the ids of the tool calls that trailing tool messages answer, in order
+    """
+
+    agent: str
+    stream: bool
+    include_usage: bool
+    events: bool
+    input: RunInput
+    trailing: tuple[Message, ...]
+    answered: tuple[str, ...]
+
+
+def parse_chat(body: bytes) -> ChatRequest:
+    """The body of a request. How long it may be is the caller's to say.
+
+    Raises InvalidRequest, and nothing else, whatever the bytes are: message and `param` are bounded, and
+    `param` is the path of the field.
+    """
+    members = read_object(body)
+    agent = needed_text(members, "model")
+    stream = flag_at(members, "stream") or False
+    refuse_the_impossible(members)
+    messages = messages_of(members)
+    tools = tools_of(members)
+    trailing = _trailing(messages)
+    return ChatRequest(
+        agent=agent,
+        stream=stream,
+        include_usage=flag_at(object_at(members, "stream_options") or {}, "include_usage", "stream_options") or False,
+        events=flag_at(object_at(members, "x_agent") or {}, "events", "x_agent") or False,
+        input=RunInput(
+            messages=messages,
+            tools=tools,
+            whole=True,
+            tool_choice=choice_of(members, tools),
+            options=options_of(members),
+        ),
+        trailing=trailing,
+        answered=tuple(each.tool_call_id for each in trailing if each.tool_call_id is not None),
+    )
+
+
+def _trailing(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
+    return tuple(_said_anew(each) if each.role == "user" else each for each in messages[last + 1 :])
+
+
+def _said_anew(message: Message) -> Message:
+    # By its place and content it would pass for a message of an earlier request that was as short.
+    return Message(id=new_id("in"), role=message.role, content=message.content, name=message.name)

@@ -1,0 +1,96 @@
+"""OpenAI's chat messages as the engine's. Shapes: the request messages of Chat Completions."""
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from agent_core.messages import Message, ToolCall
+from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
+from converters.openai.parts import MOST_ITEMS, content_of, text_of
+from converters.parsing import step
+
+MOST_MESSAGES = 1_000
+
+MOST_CALLS = 128
+"""The most tool calls of one message."""
+
+
+def messages_of(members: Members) -> tuple[Message, ...]:
+    """The conversation, in order. Raises InvalidRequest for what cannot be read, and for no message at all.
+
+    The messages have no ids of their own, so that each gets one that is made of its place, its role and its
+    content: the same conversation has the same ids when it comes again.
+    """
+    given = list_at(members, "messages", MOST_MESSAGES)
+    if not given:
+        missing = members.get("messages") is None
+        raise refuse("messages", "is missing." if missing else "there must be at least one message.")
+    if sum(map(_items, given)) > MOST_ITEMS:
+        raise refuse("messages", f"at most {MOST_ITEMS} parts and tool calls are allowed.")
+    return tuple(_message(index, each, step("messages", index)) for index, each in enumerate(given))
+
+
+def _items(message: object) -> int:
+    if not isinstance(message, dict):
+        return 0
+    return sum(len(each) for each in (message.get("content"), message.get("tool_calls")) if isinstance(each, list))
+
+
+def _message(index: int, value: object, path: str) -> Message:
+    message = an_object(value, path)
+    role = needed_text(message, "role", path)
+    message_id = _id(index, role, message.get("content"))
+    name = text_at(message, "name", path)
+    match role:
+        case "user":
+            return Message(id=message_id, role="user", content=content_of(message, path), name=name)
+        case "system" | "developer":
+            return Message(id=message_id, role=role, content=text_of(message, path), name=name)
+        case "assistant":
+            return _assistant(message_id, message, path)
+        case "tool":
+            call_id = needed_text(message, "tool_call_id", path)
+            content = "" if message.get("content") is None else text_of(message, path)
+            return Message(id=message_id, role="tool", tool_call_id=call_id, content=content, name=name)
+    raise refuse(step(path, "role"), "must be developer, system, user, assistant or tool.")
+
+
+def _id(index: int, role: str, content: object) -> str:
+    return f"in_{hashlib.sha256(orjson.dumps([index, role, content])).hexdigest()[:16]}"
+
+
+def _assistant(message_id: str, message: Members, path: str) -> Message:
+    """What an assistant said, as clients send it back. Annotations and parsed values repeat the content."""
+    for name in ("audio", "function_call"):
+        if message.get(name) is not None:
+            raise refuse(step(path, name), "is not available here.")
+    refusal = text_at(message, "refusal", path) or ""
+    said = refusal if message.get("content") is None else text_of(message, path)
+    calls = list_at(message, "tool_calls", MOST_CALLS, path)
+    where = step(path, "tool_calls")
+    return Message(
+        id=message_id,
+        role="assistant",
+        content=said,
+        name=text_at(message, "name", path),
+        thinking=text_at(message, "reasoning_content", path) or "",
+        tool_calls=tuple(_call(an_object(each, step(where, at)), step(where, at)) for at, each in enumerate(calls)),
+    )
+
+
+def _call(call: dict[str, Any], path: str) -> ToolCall:
+    if call.get("type") not in (None, "function"):
+        raise refuse(step(path, "type"), "only calls of type 'function' are available here.")
+    function = object_at(call, "function", path)
+    if function is None:
+        raise refuse(step(path, "function"), "is missing.")
+    inside = step(path, "function")
+    # Gemini refuses a replayed call without the signature that it put there.
+    signature = object_at(call, "extra_content", path)
+    return ToolCall(
+        id=needed_text(call, "id", path),
+        name=needed_text(function, "name", inside),
+        arguments=text_at(function, "arguments", inside) or "{}",
+        extra={} if signature is None else {"extra_content": signature},
+    )

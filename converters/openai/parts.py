@@ -1,0 +1,125 @@
+"""What a message contains: text, or parts of several kinds."""
+
+from typing import Literal
+
+from agent_core.messages import MediaPart, Part, TextPart
+from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
+from converters.parsing import step
+
+MOST_ITEMS = 10_000
+"""The most parts and tool calls in all messages together."""
+
+_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+
+
+def content_of(message: Members, path: str) -> str | tuple[Part, ...]:
+    """The content with its media; an empty text where no part is left. Parts of unknown kinds are left out.
+
+    Raises InvalidRequest where the content is missing, or a part of a known kind lacks what it is about.
+    """
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = [_part(an_object(part, where), where) for where, part in _items(message, path)]
+    return tuple(part for part in parts if part is not None) or ""
+
+
+def text_of(message: Members, path: str) -> str:
+    """The content of a message that is only text; parts of other kinds are left out. A refusal is what an
+    assistant said instead. Raises InvalidRequest as `content_of` does."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for where, item in _items(message, path):
+        part = an_object(item, where)
+        kind = needed_text(part, "type", where)
+        if kind in ("text", "refusal"):
+            texts.append(_text(part, kind, where))
+    return "".join(texts)
+
+
+def _items(message: Members, path: str) -> list[tuple[str, object]]:
+    where = step(path, "content")
+    content = message.get("content")
+    if content is None:
+        raise refuse(where, "is missing.")
+    if not isinstance(content, list):
+        raise refuse(where, "must be a text or a list of parts.")
+    return [(step(where, at), part) for at, part in enumerate(list_at(message, "content", MOST_ITEMS, path))]
+
+
+def _text(part: Members, member: str, path: str) -> str:
+    text = text_at(part, member, path)
+    if text is None:
+        raise refuse(step(path, member), "is missing.")
+    return text
+
+
+def _part(part: Members, path: str) -> Part | None:
+    """The part, None for an empty text or an unknown kind. A URL is never fetched, whatever it points at."""
+    match needed_text(part, "type", path):
+        case "text":
+            text = _text(part, "text", path)
+            return TextPart(text=text) if text else None
+        case "image_url":
+            return _linked("image", _url(part, "image_url", path))
+        case "video_url":
+            return _linked("video", _url(part, "video_url", path))
+        case "input_audio":
+            return _sound(part, path)
+        case "file":
+            return _file(part, path)
+    return None
+
+
+def _inner(part: Members, member: str, path: str) -> tuple[Members, str]:
+    where = step(path, member)
+    inner = object_at(part, member, path)
+    if inner is None:
+        raise refuse(where, "is missing.")
+    return inner, where
+
+
+def _url(part: Members, member: str, path: str) -> str:
+    if isinstance(part.get(member), str):  # some clients leave the object out
+        return needed_text(part, member, path)
+    inner, where = _inner(part, member, path)
+    return needed_text(inner, "url", where)
+
+
+def _linked(kind: Literal["image", "video"], url: str) -> MediaPart:
+    data = _data(url)
+    if data is None:
+        return MediaPart(kind=kind, source="url", value=url)
+    mime_type, value = data
+    return MediaPart(kind=kind, source="data", value=value, mime_type=mime_type)
+
+
+def _data(url: str) -> tuple[str | None, str] | None:
+    """The media type and the base64 of a data URL (RFC 2397); None for any other URL, and for a data URL
+    that is not base64."""
+    if url[:5].lower() != "data:":
+        return None
+    head, comma, value = url.partition(",")
+    mime_type, *parameters = head[5:].split(";")
+    if not comma or not parameters or parameters[-1].strip().lower() != "base64":
+        return None
+    return mime_type.strip().lower() or None, value
+
+
+def _sound(part: Members, path: str) -> MediaPart:
+    inner, where = _inner(part, "input_audio", path)
+    form = text_at(inner, "format", where)
+    value = needed_text(inner, "data", where)
+    return MediaPart(kind="audio", source="data", value=value, mime_type=_SOUNDS.get(form or ""))
+
+
+def _file(part: Members, path: str) -> MediaPart:
+    inner, where = _inner(part, "file", path)
+    handle = text_at(inner, "file_id", where)
+    if handle:
+        return MediaPart(kind="document", source="file", value=handle)
+    value = needed_text(inner, "file_data", where)
+    mime_type, data = _data(value) or (None, value)
+    return MediaPart(kind="document", source="data", value=data, mime_type=mime_type)
