@@ -7,6 +7,7 @@ figure to quote is the ratio of CPU per run, ours over a floor without an engine
 """
 
 import argparse
+import importlib
 import json
 import os
 import platform
@@ -79,10 +80,21 @@ def many_streams(folder: Path) -> dict[str, float]:
     }
 
 
-def page(rows: dict[str, tuple[float, float, float]], first: float, many: dict[str, float], rounds: int) -> str:
+def page(
+    rows: dict[str, tuple[float, float, float]],
+    first: float,
+    many: dict[str, float],
+    both: dict[str, tuple[float, float, float]],
+    rounds: int,
+) -> str:
     table = "\n".join(
         f"| {name} | {MEANING[name]} | {ours:.2f} | {floor:.2f} | **{ratio:.2f}** | {LIMITS[name]} |"
         for name, (ours, floor, ratio) in rows.items()
+    )
+    table_of_both = "\n".join(
+        f"| {name} | {ours:.2f} | {agui:.2f} | {ratio:.2f} |" for name, (ours, agui, ratio) in both.items()
+    )
+        f"| {name} | {ours:.2f} | {agui:.2f} | {ratio:.2f} |" for name, (ours, agui, ratio) in both.items()
     )
     return f"""\
 # Performance
@@ -110,6 +122,14 @@ no engine, no session and no checks. Both are measured in turn; the ratio is wha
 | memory after start | {many["start_mib"]:.0f} MiB | 90 MiB |
 | first successful answer after the process starts | {first:.2f} s | 1.0 s |
 
+## The OpenAI endpoint
+
+`POST /v1/chat/completions` against `POST /agui`: the same server, agent and upstream, in turn (`bench/endpoints.py`).
+
+| scenario | OpenAI, ms | AG-UI, ms | ratio |
+|---|---|---|---|
+{table_of_both}
+
 ## Public peers
 
 CPU ms per run of 200 chunks with the same scripts, each server with its own AG-UI adapter, measured
@@ -130,7 +150,8 @@ def main() -> None:
     given = parser.parse_args()
     rows, first = ratios(given.folder, given.rounds)
     many = many_streams(given.folder)
-    (ROOT / "docs" / "performance.md").write_text(page(rows, first, many, given.rounds))
+    both = importlib.import_module("endpoints").compare(given.folder, given.rounds, 5)
+    (ROOT / "docs" / "performance.md").write_text(page(rows, first, many, both, given.rounds))
     print("written: docs/performance.md")
     over = [name for name, (_, _, ratio) in rows.items() if ratio > LIMITS[name]]
     if over:
