@@ -94,8 +94,6 @@ def page(
     table_of_both = "\n".join(
         f"| {name} | {ours:.2f} | {agui:.2f} | {ratio:.2f} |" for name, (ours, agui, ratio) in both.items()
     )
-        f"| {name} | {ours:.2f} | {agui:.2f} | {ratio:.2f} |" for name, (ours, agui, ratio) in both.items()
-    )
     return f"""\
 # Performance
 

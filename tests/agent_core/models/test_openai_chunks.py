@@ -40,10 +40,10 @@ def function(name: str | None = None, arguments: Any = None) -> dict[str, Any]:
     return {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
 
 
-def calls_of(stream: bytes) -> list[tuple[str, str, str]]:
+def calls_of(*chunks: bytes) -> list[tuple[str, str, str]]:
     """(id, name, arguments) of each call; checks that indexes are dense and opened before use."""
     found: list[list[str]] = []
-    for piece in decode(stream):
+    for piece in decode(*chunks):
         if isinstance(piece, CallPiece):
             assert piece.index == len(found)
             found.append([piece.id, piece.name, ""])
@@ -268,6 +268,14 @@ QUIRKS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str]]]] = {
     "arguments null": ([{"index": 0, "id": "a", "function": {"name": "x", "arguments": None}}], [("a", "x", "")]),
     "arguments that are no JSON": ([{"index": 0, "id": "a", "function": function("x", "{no")}], [("a", "x", "{no")]),
 }
+
+
+@pytest.mark.parametrize("quirk", QUIRKS)
+def test_a_providers_quirk_is_read_the_same_wherever_the_bytes_are_split(quirk: str) -> None:
+    calls, expected = QUIRKS[quirk]
+    stream = deltas(*calls)
+    for split in range(len(stream) + 1):
+        assert calls_of(stream[:split], stream[split:]) == expected
 
 
 @pytest.mark.parametrize("quirk", QUIRKS)
