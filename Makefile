@@ -9,7 +9,7 @@ MODEL ?=
 PORT ?= 8000
 BENCH ?=
 
-.PHONY: install run test check bench clients lock clean
+.PHONY: install run test fuzz check bench clients lock clean
 
 install: .venv/.installed
 
@@ -32,6 +32,10 @@ run: install
 test: install
 	$(BIN)/python -m pytest
 
+# Ten times as many bad bodies as `make test` sends, and the figures.
+fuzz: install
+	OSTINATO_FUZZ=10000 $(BIN)/python -m pytest tests/live/test_fuzz.py
+
 check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,10 +51,27 @@ else
 	.bench-venv/bin/python bench/report.py $(abspath $(BENCH))
 endif
 
-# The real clients need Node; this installs AG-UI's own client for the tests.
-clients: install
-	npm ci --prefix tests/clients/node --no-audit --no-fund --silent
-	$(BIN)/python -m pytest tests/clients
+# Real clients, which this project does not depend on: the Python ones have an environment of their own.
+clients: clients-install
+	@mkdir -p .pytest_cache && rm -f .pytest_cache/clients.xml
+	@$(BIN)/python -m pytest tests/clients --junitxml=.pytest_cache/clients.xml; status=$$?; \
+	$(BIN)/python tests/clients/table.py .pytest_cache/clients.xml; exit $$status
+
+clients-install: install .clients-venv/.installed tests/clients/node/node_modules/.package-lock.json
+
+.clients-venv/.installed: requirements-clients.lock
+ifneq ($(UV),)
+	$(UV) venv --quiet --clear --python $(PYTHON) .clients-venv
+	$(UV) pip install --quiet --python .clients-venv/bin/python --compile-bytecode --require-hashes -r requirements-clients.lock
+else
+	$(PYTHON) -m venv --clear .clients-venv
+	.clients-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+endif
+	@touch $@
+
+tests/clients/node/node_modules/.package-lock.json: tests/clients/node/package.json tests/clients/node/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --no-audit --no-fund --silent && touch $@; \
+	else echo "skipped: the Node clients need npm"; fi
 
 # After a change of the dependencies in pyproject.toml: needs uv.
 lock:
@@ -58,7 +79,9 @@ lock:
 		--group dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
 		pyproject.toml -c requirements.lock -o requirements-serve.lock
+	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
+		tests/clients/requirements.in -o requirements-clients.lock
 
 clean:
-	rm -rf .venv .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench-results
+	rm -rf .venv .bench-venv .clients-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

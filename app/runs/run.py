@@ -102,5 +102,7 @@ class Attached:
         """The client left, or has read everything. Doing it again changes nothing."""
         if not self._left:
             self._left = True
-            timed_out = self.patience is not None and monotonic() - self.since >= 0.9 * self.patience
+            silent = monotonic() - self.since
+            # The client's clock started a little earlier than ours, before it connected.
+            timed_out = self.patience is not None and silent >= max(0, min(0.9 * self.patience, self.patience - 0.5))
             self.run.detach(self.reader, LINGER if timed_out else 0)
