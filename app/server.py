@@ -141,7 +141,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -7,7 +7,7 @@ the server's history counts, and only what is new in the body is taken.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from time import time
 
 import orjson
@@ -143,6 +143,7 @@ async def _stream(
         asked.include_usage,
         asked.events,
         converters,
+        attached.run.created,
     )
     held, failure = await _hold(request, wire, attached)
     if failure is not None:
@@ -163,15 +164,14 @@ async def _hold(request: Request, wire: ChatStream, attached: Attached) -> tuple
     """What the stream begins with, once there is something to begin with or HOLD is over; and the run's
     failure, where that came first."""
     held = b""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(HOLD), aclosing(_batches(request, attached)) as batches:
-            async for events in batches:
-                for event in events:
-                    if isinstance(event, RunFailed) and not wire.begun:
-                        return b"", event
-                    held += wire.feed([event])
-                if wire.begun or wire.finished:
-                    break
+    async with aclosing(_batches(request, attached, HOLD)) as batches:
+        async for events in batches:
+            for event in events:
+                if isinstance(event, RunFailed) and not wire.begun:
+                    return b"", event
+                held += wire.feed([event])
+            if wire.begun or wire.finished:
+                break
     return held, None
 
 
@@ -183,6 +183,7 @@ async def _whole(request: Request, asked: ChatRequest, attached: Attached, conve
         frozenset(spec.name for spec in asked.input.tools),
         asked.events,
         converters,
+        attached.run.created,
     )
     async with aclosing(_batches(request, attached)) as batches:
         async for events in batches:
@@ -194,17 +195,27 @@ async def _whole(request: Request, asked: ChatRequest, attached: Attached, conve
     return Response(answer.body(), media_type="application/json")
 
 
-async def _batches(request: Request, attached: Attached) -> AsyncGenerator[list[Event], None]:
-    """The run's events as they come, to its end. Raises ClientDisconnect when the client leaves, which a
-    handler that waits for something else would not notice."""
+async def _batches(
+    request: Request, attached: Attached, seconds: float | None = None
+) -> AsyncGenerator[list[Event], None]:
+    """The run's events as they come, to its end, or until the seconds are over.
+
+    Raises ClientDisconnect when the client leaves, which a handler that waits for something else would
+    not notice. It is never cancelled from outside for its time: events that were taken would be lost.
+    """
+    loop = asyncio.get_running_loop()
+    until = None if seconds is None else loop.time() + seconds
     gone = asyncio.ensure_future(_gone(request))
     try:
         while True:
             batch = asyncio.ensure_future(attached.reader.batch())
             try:
-                await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
+                left = None if until is None else max(0.0, until - loop.time())
+                await asyncio.wait({batch, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if not batch.done():
-                    raise ClientDisconnect
+                    if gone.done():
+                        raise ClientDisconnect
+                    return
             finally:
                 batch.cancel()
             events = batch.result()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, time
 
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
@@ -22,6 +22,7 @@ class ServedRun:
     def __init__(self, engine: Engine, run: Run, seconds: float, *, keep: bool = False) -> None:
         self.run_id = run.run_id
         self.session_id = run.key.session_id
+        self.created = int(time())
         self.log = Log(keep=keep)
         self._engine = engine
         self._run = run

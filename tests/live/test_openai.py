@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from agent_core.errors import ModelError
 from agent_core.events import Event, TextDelta
 from agent_core.models.base import Piece, TextPiece, ThinkingPiece, UsagePiece
 from agent_core.usage import Usage
+from app.demo.agents import agents as demo
 from app.settings import Settings
 from converters.agui.encode import frame
 from converters.wire import Frame
@@ -327,3 +329,37 @@ async def test_a_users_converter_holds_here_too() -> None:
         assert text_of(await stream(up.url, ask("go"))) == "a ***"
         answer = (await post(up.url, ask("go"))).json()
     assert answer["choices"][0]["message"]["content"] == "a ***"
+
+
+async def test_an_answer_that_is_given_out_again_says_when_it_was_made() -> None:
+    async with serving(Agent("a", ScriptedModel([says("once")]))) as up:
+        key = {"idempotency-key": "k1"}
+        first = (await post(up.url, ask("go"), **key)).json()
+        [served] = [known.run for known in up.server.app.state.services.repeats._known.values()]
+        served.created += 100
+        again = (await post(up.url, ask("go"), **key)).json()
+    assert again == first | {"created": first["created"] + 100}, "the run's time, not the reader's"
+
+
+async def test_the_reference_runs_come_through_this_endpoint_too() -> None:
+    named = {agent.name: agent for agent in demo}
+    async with serving(replace(named["clock"], name="a", max_iterations=1), named["vessel"]) as up:
+        for streamed in (True, False):
+            if streamed:
+                found = await stream(up.url, ask("what time is it", x_agent={"events": True}))
+                told = [chunk["x_agent"] for chunk in found if "x_agent" in chunk]
+                assert [each["maxIters"] for each in told if each.get("type") == "EXCEED_MAX_ITERS"] == [1]
+                said, finish = text_of(found), found[-1]
+            else:
+                finish = (await post(up.url, ask("what time is it"))).json()
+                said = finish["choices"][0]["message"]["content"]
+            assert said.startswith("时间查询完成: ")
+            assert finish["x_agent"]["status"] == "max_iterations"
+        session = {"x-session-id": "s1"}
+        ship = ask("Where is the cargo of MSC AURORA?") | {"model": "vessel"}
+        first = (await post(up.url, ship, **session)).json()
+        assert first["x_agent"]["status"] == "max_iterations"
+        assert "C-001" in first["choices"][0]["message"]["content"]
+        more = (await post(up.url, ask("continue") | {"model": "vessel"}, **session)).json()
+        assert more["x_agent"]["status"] == "completed"
+        assert "hold 3" in more["choices"][0]["message"]["content"]

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from agent_core.events import AgentEnd, AgentStart, Event, TextDelta
 from app.runs.log import LAG, Log
 
@@ -89,3 +91,80 @@ async def test_what_everybody_has_read_is_not_kept() -> None:
         seen += await reader.batch()
     assert len(seen) == 1_000
     assert log.kept == 0
+
+
+async def test_a_kept_log_is_read_again_from_the_first_event_on() -> None:
+    log = Log(keep=True)
+    first = log.reader()
+    log.emit(delta("a"))
+    assert len(await first.batch()) == 1
+    log.emit(END)
+    assert await first.batch() == [END]
+    first.close()
+    assert log.whole
+    again = log.reader()
+    assert await again.batch() == [delta("a"), END]
+    assert await again.batch() == []
+
+
+async def test_a_kept_log_takes_what_nobody_reads_and_holds_nobody_up() -> None:
+    log = Log(keep=True)
+    log.emit(delta("x" * 2 * LAG))
+    assert not log.full
+    await log.room()
+    log.emit(END)
+    assert len(await log.reader().batch()) == 2
+
+
+async def test_without_keep_what_nobody_reads_is_dropped() -> None:
+    log = Log()
+    log.emit(delta("a"))
+    assert log.kept == 0
+
+
+async def test_a_reader_that_comes_late_gets_first_what_it_missed_and_then_what_comes() -> None:
+    log = Log(keep=True)
+    early = log.reader()
+    log.emit(delta("a"))
+    await early.batch()
+    late = log.reader()
+    log.emit(delta("b"))
+    assert await late.batch() == [delta("a"), delta("b")]
+    assert await early.batch() == [delta("b")]
+    log.emit(END)
+    assert await late.batch() == await early.batch() == [END]
+
+
+async def test_a_log_that_grew_too_long_gives_every_reader_the_rest_and_nobody_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.runs.log.KEPT", 5_000)
+    log = Log(keep=True)
+    fast, slow = log.reader(), log.reader()
+    log.emit(delta("a" * 3_000))
+    await fast.batch()
+    log.emit(delta("b" * 3_000))
+    assert log.kept == 2, "the slow reader has not read the first event"
+    assert await slow.batch() == [delta("a" * 3_000), delta("b" * 3_000)]
+    assert not log.whole
+    log.emit(END)
+    assert await fast.batch() == [delta("b" * 3_000), END]
+    assert await slow.batch() == [END]
+    assert log.kept == 0
+
+
+async def test_a_kept_log_without_readers_that_grew_too_long_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.runs.log.KEPT", 5_000)
+    log = Log(keep=True)
+    log.emit(delta("a" * 6_000))
+    assert log.kept == 0
+    assert not log.whole
+
+
+async def test_closing_a_reader_twice_changes_nothing() -> None:
+    log = Log(keep=True)
+    reader, other = log.reader(), log.reader()
+    log.emit(delta("a"))
+    reader.close()
+    reader.close()
+    assert await other.batch() == [delta("a")]
