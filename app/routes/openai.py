@@ -201,29 +201,29 @@ async def _batches(
     """The run's events as they come, to its end, or until the seconds are over.
 
     Raises ClientDisconnect when the client leaves, which a handler that waits for something else would
-    not notice. It is never cancelled from outside for its time: events that were taken would be lost.
+    not notice.
     """
-    loop = asyncio.get_running_loop()
-    until = None if seconds is None else loop.time() + seconds
+    reader = attached.reader
+    over = False
+
+    def end() -> None:
+        nonlocal over
+        over = True
+        reader.wake()
+
+    timer = asyncio.get_running_loop().call_later(seconds, end) if seconds is not None else None
     gone = asyncio.ensure_future(_gone(request))
+    # Both only wake the reader: cancelling its wait could lose events that it had taken already.
+    gone.add_done_callback(lambda _: reader.wake())
     try:
-        while True:
-            batch = asyncio.ensure_future(attached.reader.batch())
-            try:
-                left = None if until is None else max(0.0, until - loop.time())
-                await asyncio.wait({batch, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                if not batch.done():
-                    if gone.done():
-                        raise ClientDisconnect
-                    return
-            finally:
-                batch.cancel()
-            events = batch.result()
-            if not events:
-                return
+        while events := await reader.batch(lambda: gone.done() or over):
             yield events
+        if gone.done() and not reader.at_end:
+            raise ClientDisconnect
     finally:
         gone.cancel()
+        if timer is not None:
+            timer.cancel()
 
 
 async def _gone(request: Request) -> None:

@@ -6,6 +6,7 @@ server is idle each leaves at once, with no timer.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from agent_core.events import AgentEnd, Custom, Event, RunFailed, TextDelta, ThinkingDelta, ToolCallDelta, ToolResultEnd
 
@@ -67,6 +68,11 @@ class Log:
             await self._room.wait()
 
     @property
+    def end(self) -> int:
+        """The number of the event that comes next."""
+        return self._first + len(self._events)
+
+    @property
     def whole(self) -> bool:
         """Whether a new reader would get every event from the first on."""
         return self._first == 0
@@ -121,11 +127,17 @@ class Reader:
         self.position = position
         self.weight = 0
 
-    async def batch(self) -> list[Event]:
-        """All events that are ready, waiting for at least one; empty at the end of the log."""
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing more will come."""
+        return self._log.ended and self.position == self._log.end
+
+    async def batch(self, enough: Callable[[], bool] | None = None) -> list[Event]:
+        """All events that are ready, waiting for at least one; empty at the end of the log, and where
+        nothing is ready and it was enough when `wake` was called."""
         while True:
             events = self._log.take(self)
-            if events or self._log.ended:
+            if events or self._log.ended or (enough is not None and enough()):
                 return events
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
