@@ -36,10 +36,6 @@ router = APIRouter(prefix="/v1")
 HOLD = 3.0
 """Seconds that a stream's headers wait for its first piece, so that an early failure keeps its status."""
 
-SDK_TIMEOUT = 600.0
-"""Seconds after which OpenAI's SDKs give up where nobody told them otherwise. openai-node does not send a
-time-out that was set for the whole client: there, one that is shorter is taken for a client that left."""
-
 SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 STARTED = int(time())
 
@@ -232,13 +228,14 @@ async def _gone(request: Request) -> None:
 
 
 def _client_timeout(request: Request) -> float:
-    """After how many seconds of silence the client gives up by itself: as it says, or the SDKs' default."""
+    """After how many seconds of silence the client gives up and asks again; 0 where it does not say so, as
+    openai-node does not for a time-out that was set for the whole client."""
     told = request.headers.get("x-stainless-read-timeout") or request.headers.get("x-stainless-timeout") or ""
     try:
         seconds = float(told)
     except ValueError:
-        return SDK_TIMEOUT
-    return seconds if 0 < seconds < 86_400 else SDK_TIMEOUT
+        return 0.0
+    return seconds if 0 < seconds < 86_400 else 0.0
 
 
 def _describe(agent: Agent) -> dict[str, object]:

@@ -77,12 +77,16 @@ class ServedRun:
 LINGER = 30.0
 """Seconds that a run goes on for the retry of a client whose own time-out has cut the connection."""
 
+DOUBT = 10.0
+"""The same where nobody knows whether it was a time-out or a stop: OpenAI's SDKs wait 8 at most."""
+
 
 class Attached:
     """One reader's hold on a run.
 
-    `patience` is after how many seconds of silence the client gives up and asks again, where that is
-    known: one that leaves just then has not stopped the run, and the run goes on for a while without it.
+    `patience` is after how many seconds of silence the client gives up and asks again: one that leaves
+    just then has not stopped the run, and the run goes on for a while without it. It is None where the
+    client does not ask again, and 0 where it does but its time-out is not known.
     `since` is when something was sent last.
     """
 
@@ -103,7 +107,13 @@ class Attached:
         """The client left, or has read everything. Doing it again changes nothing."""
         if not self._left:
             self._left = True
-            silent = monotonic() - self.since
-            # The client's clock started a little earlier than ours, before it connected.
-            timed_out = self.patience is not None and silent >= max(0, min(0.9 * self.patience, self.patience - 0.5))
-            self.run.detach(self.reader, LINGER if timed_out else 0)
+            self.run.detach(self.reader, self._linger())
+
+    def _linger(self) -> float:
+        if self.patience is None:
+            return 0
+        if not self.patience:
+            return DOUBT
+        silent = monotonic() - self.since
+        # The client's clock started a little earlier than ours, before it connected.
+        return LINGER if silent >= min(0.9 * self.patience, self.patience - 0.5) else 0

@@ -17,6 +17,7 @@ from agent_core.events import Event, TextDelta
 from agent_core.models.base import Piece, TextPiece, ThinkingPiece, UsagePiece
 from agent_core.usage import Usage
 from app.demo.agents import agents as demo
+from app.runs import run as run_module
 from app.settings import Settings
 from converters.agui.encode import frame
 from converters.wire import Frame
@@ -363,3 +364,26 @@ async def test_the_reference_runs_come_through_this_endpoint_too() -> None:
         more = (await post(up.url, ask("continue") | {"model": "vessel"}, **session)).json()
         assert more["x_agent"]["status"] == "completed"
         assert "hold 3" in more["choices"][0]["message"]["content"]
+
+
+async def test_a_client_that_counts_retries_but_tells_no_time_out_is_waited_for_a_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go_on = asyncio.Event()
+    model = ScriptedModel([[go_on, *says("once")], [asyncio.Event()]])
+    async with serving(Agent("a", model)) as up:
+        for again in ("0", "1"):
+            request = asyncio.create_task(post(up.url, ask("go"), **{"x-stainless-retry-count": again}))
+            await model.streaming.wait()
+            if again == "0":
+                request.cancel()
+                await asyncio.sleep(0.05)
+        go_on.set()
+        assert (await request).json()["choices"][0]["message"]["content"] == "once"
+        assert len(model.requests) == 1
+        monkeypatch.setattr(run_module, "DOUBT", 0.05)
+        stopped = asyncio.create_task(post(up.url, ask("stop me"), **{"x-stainless-retry-count": "0"}))
+        await until(lambda: len(model.requests) == 2)
+        stopped.cancel()
+        await until(lambda: model.closed == 2)
+        await until(lambda: quiet(up))
