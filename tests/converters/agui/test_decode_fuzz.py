@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent_core.errors import InvalidRequest
 from converters.agui.decode import AguiRequest, parse_run_input
+from tests.converters.mangling import mangled
 
 GOOD: dict[str, Any] = {
     "threadId": "t1",
@@ -62,24 +63,10 @@ def judge(body: bytes) -> None:
         assert answer.input.messages
 
 
-def spots(value: Any) -> list[tuple[Any, Any]]:
-    """Every place in the value: a container and the key or index in it."""
-    items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-    inner = [spot for _, each in items if isinstance(each, dict | list) for spot in spots(each)]
-    return [(value, key) for key, _ in items] + inner
-
-
 @settings(max_examples=700, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_good_body_with_other_values_in_it(data: st.DataObject) -> None:
-    members = json.loads(BODY)
-    for _ in range(data.draw(st.integers(1, 3))):
-        container, key = data.draw(st.sampled_from(spots(members)))
-        if data.draw(st.booleans()):
-            container[key] = data.draw(values)
-        elif isinstance(container, dict):
-            del container[key]
-    judge(json.dumps(members).encode())
+    judge(mangled(data, BODY, values))
 
 
 @settings(max_examples=800, deadline=None)
