@@ -22,7 +22,11 @@ COPY --from=build /opt/ostinato /opt/ostinato
 ENV PATH=/opt/ostinato/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     OSTINATO_HOST=0.0.0.0 \
-    OSTINATO_PORT=8000
+    OSTINATO_PORT=8000 \
+    OSTINATO_DATA_DIR=/var/lib/ostinato
+# The sessions. A new volume takes the folder's owner and mode over.
+RUN install -d -o ostinato -m 0700 /var/lib/ostinato
+VOLUME /var/lib/ostinato
 USER 10001
 # Agents of your own: mount their folder here and give the file's name as the command.
 WORKDIR /home/ostinato

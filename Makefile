@@ -78,7 +78,7 @@ lock:
 	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
 		--group dev pyproject.toml -o requirements.lock
 	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
-		pyproject.toml -c requirements.lock -o requirements-serve.lock
+		--extra postgres pyproject.toml -c requirements.lock -o requirements-serve.lock
 	uv pip compile --quiet --python-version 3.11 --universal --generate-hashes --no-emit-index-url --no-header \
 		tests/clients/requirements.in -o requirements-clients.lock
 

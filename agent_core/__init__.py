@@ -3,7 +3,16 @@
 from agent_core.agent import Agent
 from agent_core.context import ContextItem, RunContext, ToolContext
 from agent_core.engine import Engine, RunResult
-from agent_core.errors import CoreError, InvalidRequest, ModelError, QueueFull, RunError, SessionBusy, ToolError
+from agent_core.errors import (
+    CoreError,
+    InvalidRequest,
+    ModelError,
+    QueueFull,
+    RunError,
+    SessionBusy,
+    SessionExists,
+    ToolError,
+)
 from agent_core.events import (
     AgentEnd,
     AgentStart,
@@ -12,11 +21,15 @@ from agent_core.events import (
     ExceedMaxIters,
     Fallback,
     FinalOutput,
+    MessagesSnapshot,
     ModelCallEnd,
     ModelCallStart,
     RequireExternalExecution,
     Retry,
+    Rewound,
     RunFailed,
+    StateDelta,
+    StateSnapshot,
     StepEnd,
     StepStart,
     TextDelta,
@@ -36,6 +49,8 @@ from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.models.base import Model, ModelRequest, Timeouts
 from agent_core.run_input import RunInput
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.opening import open_store
+from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.store import Store
 from agent_core.tools.base import Tool, ToolSpec
 from agent_core.tools.function import FunctionTool, tool
@@ -59,6 +74,7 @@ __all__ = [
     "InvalidRequest",
     "MediaPart",
     "Message",
+    "MessagesSnapshot",
     "Model",
     "ModelCallEnd",
     "ModelCallStart",
@@ -67,15 +83,20 @@ __all__ = [
     "QueueFull",
     "RequireExternalExecution",
     "Retry",
+    "Rewound",
     "RunContext",
     "RunError",
     "RunFailed",
     "RunInput",
     "RunResult",
     "SessionBusy",
+    "SessionExists",
+    "StateDelta",
+    "StateSnapshot",
     "StepEnd",
     "StepStart",
     "Store",
+    "StoreError",
     "TextDelta",
     "TextEnd",
     "TextPart",
@@ -95,5 +116,6 @@ __all__ = [
     "ToolResultStart",
     "ToolSpec",
     "Usage",
+    "open_store",
     "tool",
 ]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
+from typing import Literal
 
 from agent_core.context import RunContext
 from agent_core.models.base import Model
@@ -24,6 +25,8 @@ class Agent:
     - max_iterations: rounds of reasoning in one run before a closing answer is asked for, at least 1
     - max_retries: how often a model call that failed before its first piece is sent again
     - fallback_model: the model that is asked once where that did not help either
+    - on_disconnect: whether a run ends (`cancel`) or goes on (`continue`) when its last reader leaves; None
+      leaves it to the server
     - description: what `GET /agents` tells about it
 
     Raises ValueError, or TypeError for a tool that is none.
@@ -37,6 +40,7 @@ class Agent:
     max_retries: int = 2
     description: str = ""
     fallback_model: str | Model | None = None
+    on_disconnect: Literal["cancel", "continue"] | None = None
 
     def __post_init__(self) -> None:
         if not AGENT_NAME.fullmatch(self.name):
@@ -47,6 +51,8 @@ class Agent:
                 raise ValueError(f"agent {self.name}: model {model!r} is not of the form provider:model")
         if self.max_iterations < 1:
             raise ValueError(f"agent {self.name}: max_iterations is {self.max_iterations}, but at least 1 is needed")
+        if self.on_disconnect not in (None, "cancel", "continue"):
+            raise ValueError(f"agent {self.name}: on_disconnect is {self.on_disconnect!r}, not 'cancel' or 'continue'")
         if self.max_retries < 0:
             raise ValueError(f"agent {self.name}: max_retries is {self.max_retries}, but it cannot be negative")
         object.__setattr__(self, "tools", tuple(self.tools))

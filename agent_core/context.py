@@ -20,7 +20,8 @@ class ContextItem:
 class RunContext:
     """The run, as an agent's `instructions` callable sees it.
 
-    `state` and `forwarded_props` are the client's own JSON values, untouched and untrusted.
+    `state` is a copy of the session's state; `forwarded_props` is the client's own JSON value, untouched and
+    untrusted.
     """
 
     agent: str
@@ -42,6 +43,12 @@ class ToolContext:
     """The call, as a tool sees it. A parameter annotated with this type is filled in by the engine
     and hidden from the model.
 
+    `state` is the session's state, a JSON value that the client shares and may have written (`{}` where there
+    is none yet): a copy for this call. What the tool changes in it, or puts in its place with `set_state`, is
+    stored with the call's result and sent to the client, if the tool succeeds; at most 256 kB as JSON.
+
+    `idempotency_key` names the action: it is the same when an idempotent tool is run again after a crash.
+
     `cancelled` is set when the call is no longer wanted (interrupt, time-out, deadline): a tool that
     runs long in a thread looks at it. `emit(name, value)` sends a custom event to the client: at most
     64 kB as JSON, and dropped where the client lags so far that the run waits for it. It can be called from a thread.
@@ -52,8 +59,13 @@ class ToolContext:
     session_id: str
     run_id: str
     call_id: str
+    idempotency_key: str = ""
     context: tuple[ContextItem, ...] = ()
     state: Any = None
     forwarded_props: Any = None
     cancelled: threading.Event = field(default_factory=threading.Event)
     emit: Callable[[str, Any], None] = _drop
+
+    def set_state(self, value: Any) -> None:
+        """Put another value in the place of the session's state."""
+        object.__setattr__(self, "state", value)

@@ -9,7 +9,7 @@ it stops the runs that are under way.
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -17,19 +17,21 @@ from typing import Self
 import msgspec
 
 from agent_core.agent import Agent
-from agent_core.errors import InvalidRequest, RunError
+from agent_core.errors import InvalidRequest, RunError, SessionExists
 from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
 from agent_core.gate import Gate
 from agent_core.messages import Message, new_id, well_formed
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
 from agent_core.react.interrupts import StopReason
-from agent_core.react.run import SAVING, Nowhere, Run, Sink
+from agent_core.react.run import Nowhere, Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.runner import Runner
-from agent_core.sessions.entries import Entry, EntryKind, SessionKey, history_of, message_entry
+from agent_core.runner import LEASE_SECONDS, Runner
+from agent_core.sessions.entries import Entry, EntryKind, SessionKey, message_entry, titled_entry
+from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.store import Store
+from agent_core.sessions.leases import SAVING
+from agent_core.sessions.store import LeaseLost, Store
 from agent_core.stream import Channel
 from agent_core.usage import Usage
 
@@ -52,6 +54,7 @@ class Engine:
     - store: where sessions live; by default in memory
     - gate: who may run when; by default a queue of 8 for each session, 30 s
     - timeouts: how long model calls may take
+    - lease_seconds: how long this worker counts as alive after its last heartbeat; the store's own
 
     Use it with `async with`: leaving stops the runs that are still under way and closes everything.
     """
@@ -62,11 +65,12 @@ class Engine:
         store: Store | None = None,
         gate: Gate | None = None,
         timeouts: Timeouts | None = None,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self.store: Store = store if store is not None else InMemoryStore()
         self.gate = gate if gate is not None else Gate()
         http = HttpClient(timeouts if timeouts is not None else Timeouts())
-        self._runner = Runner(self.store, self.gate, http)
+        self._runner = Runner(self.store, self.gate, http, lease_seconds)
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,33 +128,81 @@ class Engine:
                 channel.close()
                 await asyncio.wait({task}, timeout=SAVING)
 
-    async def observe(self, agent: Agent, messages: Sequence[Message], *, user_id: str, session_id: str) -> None:
+    async def observe(self, agent: Agent, messages: Sequence[Message], *, user_id: str, session_id: str) -> int:
         """Append the messages to the agent's context without reasoning. Takes the gate as a run does.
 
-        Messages whose id the history knows already are passed over. Tool calls and their results
-        cannot be observed: InvalidRequest.
+        Messages whose id the history knows already are passed over; returns how many were not. Tool calls
+        and their results cannot be observed: InvalidRequest.
         """
         for index, message in enumerate(messages):
             if message.role == "tool" or message.tool_calls:
                 raise InvalidRequest("Tool calls and their results cannot be observed.", f"messages[{index}]")
         run_id = new_id("observe")
-        key = SessionKey(user_id=user_id, session_id=session_id)
-        async with self._runner.writing(key, run_id) as (lease, entries):
-            known = history_of(entries, agent.name).message_ids
+        async with self._runner.writing(SessionKey(user_id=user_id, session_id=session_id), run_id) as writer:
+            known = history_of(writer.entries, agent.name).message_ids
             new: dict[str, Message] = {}
             for message in messages:
                 if message.id not in known:
                     new.setdefault(message.id, message)
-            await self.store.append(lease, [message_entry(run_id, agent.name, each) for each in new.values()])
+            await writer.append([message_entry(run_id, agent.name, each) for each in new.values()])
+        return len(new)
 
     async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:
         """Stop the session's run (or the named one, also while it waits). The run ends as `cancelled`,
-        with its calls paired and the text so far kept. False where there is nothing to stop."""
-        runs = self._runner.under_way(SessionKey(user_id=user_id, session_id=session_id))
-        named = [run for run in runs if run.run_id == run_id]
-        if run_id is None:
-            return bool(runs) and self.stop(runs[0], "interrupt")
-        return bool(named) and self.stop(named[-1], "interrupt")  # an id may come again: its latest attempt
+        with its calls paired and the text so far kept. False where there is nothing to stop.
+
+        A run that another worker carries out is stopped at that worker's next heartbeat.
+        """
+        key = SessionKey(user_id=user_id, session_id=session_id)
+        runs = self.under_way(key)
+        named = [run for run in runs if run_id is None or run.run_id == run_id]
+        if named:  # an id may come again: its latest attempt
+            return self.stop(named[0] if run_id is None else named[-1], "interrupt")
+        return not runs and await self.store.cancel(key)
+
+    def under_way(self, key: SessionKey) -> tuple[Run, ...]:
+        """The session's runs in this process: first the one that holds the gate, then those that wait."""
+        return self._runner.under_way(key)
+
+    async def rename(self, title: str, *, user_id: str, session_id: str) -> bool:
+        """Give the session another title; at once, also while a run is under way. False where there is no
+        such session."""
+        key = SessionKey(user_id=user_id, session_id=session_id)
+        entry = titled_entry(new_id("rename"), title)
+        for run in self.under_way(key)[:1]:
+            if run.lease is not None:
+                with suppress(LeaseLost):  # it may be ending: then there is nobody to wait for
+                    await run.append(entry)
+                    return True
+        async with self._runner.writing(key, entry.run_id) as writer:
+            await writer.append([entry] if writer.entries else ())
+        return bool(writer.entries)
+
+    async def delete(self, *, user_id: str, session_id: str, head: int | None = None) -> bool:
+        """Stop the session's runs and remove it with everything in it. False where there was nothing.
+
+        With `head`, no run is stopped, and nothing is removed unless the session has just so many entries.
+        """
+        key = SessionKey(user_id=user_id, session_id=session_id)
+        if head is None:
+            runs = self.under_way(key)
+            for run in runs:
+                self.stop(run, "interrupt")
+            if not runs:
+                await self.store.cancel(key)  # in case that another worker has one
+        async with self._runner.writing(key, new_id("delete")) as writer:
+            there = bool(writer.entries) and head in (None, len(writer.entries))
+            if there:
+                await self.store.delete(writer.lease)
+        return there
+
+    async def fill(self, entries: Sequence[Entry], *, user_id: str, session_id: str) -> None:
+        """Begin a session with these entries, which are numbered anew. Raises SessionExists."""
+        key = SessionKey(user_id=user_id, session_id=session_id)
+        async with self._runner.writing(key, new_id("fill")) as writer:
+            if writer.entries:
+                raise SessionExists
+            await writer.append(entries)
 
     def session(self, user_id: str, session_id: str) -> "Session":
         """A handle on one session, with the same verbs."""
@@ -213,8 +265,8 @@ class Session:
             agent, input, user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id
         )
 
-    async def observe(self, agent: Agent, messages: Sequence[Message]) -> None:
-        await self._engine.observe(agent, messages, user_id=self.key.user_id, session_id=self.key.session_id)
+    async def observe(self, agent: Agent, messages: Sequence[Message]) -> int:
+        return await self._engine.observe(agent, messages, user_id=self.key.user_id, session_id=self.key.session_id)
 
     async def interrupt(self, run_id: str | None = None) -> bool:
         return await self._engine.interrupt(user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id)
@@ -237,10 +289,10 @@ class Session:
             history_of(entries, "")  # a body that cannot be read is refused here, not in a later run
         except msgspec.MsgspecError as error:
             raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
-        async with self._engine._runner.writing(self.key, new_id("restore")) as (lease, present):
-            if present:
-                raise InvalidRequest("The session is not empty; restore into a fresh one.")
-            await self._engine.store.append(lease, entries)
+        try:
+            await self._engine.fill(entries, user_id=self.key.user_id, session_id=self.key.session_id)
+        except SessionExists as error:
+            raise InvalidRequest("The session is not empty; restore into a fresh one.") from error
 
 
 class _Line(msgspec.Struct, array_like=True):

@@ -3,6 +3,7 @@
     CoreError
     ├── InvalidRequest          the caller's input cannot be used; names the field
     ├── SessionBusy             a run holds the session and the gate's strategy is `reject`
+    ├── SessionExists           a session that was to be filled is not empty
     ├── QueueFull               too many runs wait for the session
     ├── ToolError               raised by a tool: what the model may know
     └── RunError                ends a run; becomes one RunFailed event with its code
@@ -64,6 +65,13 @@ class SessionBusy(CoreError):
     def __init__(self, run_id: str) -> None:
         super().__init__(SENTENCES["session_busy"])
         self.run_id = run_id
+
+
+class SessionExists(CoreError):
+    """There is a session under this id already."""
+
+    def __init__(self) -> None:
+        super().__init__("There is a session under this id already; choose another.")
 
 
 class QueueFull(CoreError):

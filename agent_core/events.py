@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from agent_core.errors import Code
-from agent_core.messages import ResultStatus
+from agent_core.messages import Message, ResultStatus
 from agent_core.usage import Usage
 
 RunStatus = Literal["completed", "max_iterations", "client_tools", "cancelled"]
@@ -198,3 +198,29 @@ class Custom(Event, frozen=True, kw_only=True):
     name: str
     value: Any
     size: int = 0
+
+
+class StateSnapshot(Event, frozen=True, kw_only=True):
+    """The session's state, whole, as JSON has it: before its first change in a run, or where the client has another."""
+
+    value: Any
+    size: int = 0
+
+
+class StateDelta(Event, frozen=True, kw_only=True):
+    """A change of the session's state: a patch of RFC 6902 to what the client was told before."""
+
+    patch: list[dict[str, Any]]
+    size: int = 0
+
+
+class Rewound(Event, frozen=True, kw_only=True):
+    """The history goes on behind the message `after`; from its beginning where that is empty."""
+
+    after: str
+
+
+class MessagesSnapshot(Event, frozen=True, kw_only=True):
+    """The conversation as it stands, for a reader that cannot have every event. No run emits it."""
+
+    messages: tuple[Message, ...]

@@ -42,14 +42,17 @@ class Gate:
         """How many sessions have a run that holds or waits."""
         return len(self._lines)
 
-    def enter(self, key: SessionKey, run_id: str) -> "Ticket":
+    def enter(self, key: SessionKey, run_id: str, *, always: bool = False) -> "Ticket":
         """Take a place in the session's line; the first in the line holds.
 
-        Raises SessionBusy or QueueFull, and then leaves no trace.
+        Raises SessionBusy or QueueFull, and then leaves no trace; not where there must `always` be a place, for
+        those who only write and are soon done.
         """
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = deque()
+        elif always:
+            pass
         elif self.when_busy == "reject":
             raise SessionBusy(line[0].run_id)
         elif len(line) > self.max_waiting:

@@ -27,7 +27,7 @@ class TextPart(Struct, frozen=True, kw_only=True, tag="text"):
     text: str
 
 
-class MediaPart(Struct, frozen=True, kw_only=True, tag="media"):
+class MediaPart(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="media"):
     """An image, a sound, a film or a document. It is handed on and never fetched by us.
 
     `source` says what `value` is: `data` (base64), `url`, or `file` (a provider's opaque handle).
@@ -42,7 +42,7 @@ class MediaPart(Struct, frozen=True, kw_only=True, tag="media"):
 Part = TextPart | MediaPart
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model's wish to have a tool run.
 
     `arguments` is JSON text as the model wrote it, valid or not: it is judged when it is acted on.
@@ -66,10 +66,10 @@ def arguments_of(call: ToolCall) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message. Which members count depends on the role.
 
-    - assistant: `content`, `thinking`, `tool_calls`
+    - assistant: `content`, `thoughts` (one text for each block of thinking), `tool_calls`
     - tool: `tool_call_id`, `name` (the tool's), `content`, `status`
     - system, developer, user: `content`, `name`
     """
@@ -78,10 +78,15 @@ class Message(Struct, frozen=True, kw_only=True):
     role: Role
     content: str | tuple[Part, ...] = ""
     name: str | None = None
-    thinking: str = ""
+    thoughts: tuple[str, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     status: ResultStatus = "ok"
+
+    @property
+    def thinking(self) -> str:
+        """All thoughts, joined."""
+        return "".join(self.thoughts)
 
     @property
     def text(self) -> str:

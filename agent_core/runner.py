@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,16 +18,22 @@ from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
 from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
-from agent_core.react.run import SAVING, Run, Sink
+from agent_core.react.run import Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey, end_entry, history_of
+from agent_core.sessions.entries import SessionKey, end_entry
+from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.store import Lease, Store
+from agent_core.sessions.keeper import Keeper
+from agent_core.sessions.leases import SAVING, Leases, Writer
+from agent_core.sessions.store import Store
 
 logger = logging.getLogger(__name__)
 
 THREADS = 32
 """Synchronous tools that can run at the same time; the others wait for a thread."""
+
+LEASE_SECONDS = 30.0
+"""How long a worker counts as alive after its last heartbeat."""
 
 End = AgentEnd | RunFailed
 
@@ -36,11 +42,23 @@ class Runner:
     """Carries runs out. It owns what all runs share (the HTTP client, the threads for synchronous tools,
     the store), and knows the runs that are under way only so that they can be stopped."""
 
-    def __init__(self, store: Store, gate: Gate, http: HttpClient) -> None:
+    def __init__(self, store: Store, gate: Gate, http: HttpClient, lease_seconds: float = LEASE_SECONDS) -> None:
         self.store = store
         self.scratch = InMemoryStore()
         self.gate = gate
-        self._owner = new_id("worker")
+        owner = new_id("worker")
+        keeper = Keeper(
+            store,
+            owner,
+            lease_seconds,
+            busy=lambda: bool(self._tasks) or self._writers > 0,
+            cancel=self._cancel,
+            lost=lambda: self._stop_all("lost"),
+        )
+        self._leases = Leases(store, owner, keeper)
+        self._scratch_leases = Leases(self.scratch, owner)
+        self._patience = gate.wait_seconds if gate.when_busy == "queue" else 0
+        self._writers = 0
         self._http = http
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="tool")
         self._models: dict[str, Model] = {}
@@ -52,15 +70,14 @@ class Runner:
     async def aclose(self) -> None:
         """Stop what is under way, wait until it is saved, and close what is owned. Nothing new begins."""
         self._closed = True
-        for runs in list(self._runs.values()):
-            for run in runs:
-                run.stop.request("draining")
+        self._stop_all("draining")
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=SAVING)
         if self._orphans:
             await asyncio.wait(self._orphans, timeout=GRACE)
         await self._http.aclose()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._leases.aclose()
         await self.store.aclose()
 
     def under_way(self, key: SessionKey) -> tuple[Run, ...]:
@@ -92,6 +109,7 @@ class Runner:
             store=self.scratch if ephemeral else self.store,
             ephemeral=ephemeral,
             http=self._http,
+            alive=self._leases_of(ephemeral).check,
             threads=self._threads,
             stop=Stop(self._orphans),
         )
@@ -107,21 +125,23 @@ class Runner:
         return task
 
     @asynccontextmanager
-    async def writing(self, key: SessionKey, run_id: str) -> AsyncGenerator[tuple[Lease, Sequence[Entry]], None]:
+    async def writing(self, key: SessionKey, run_id: str) -> AsyncGenerator[Writer, None]:
         """What a run does around its loop, for those who only write: gate, lease, load, and release."""
         self._check_open()
-        ticket = self.gate.enter(key, run_id)
+        ticket = self.gate.enter(key, run_id, always=True)
+        self._writers += 1
         try:
             await ticket.wait()
-            async with asyncio.timeout(SAVING):
-                lease = await self.store.acquire(key, self._owner)
-                try:
-                    yield lease, await self.store.load(key)
-                finally:
-                    await self.store.release(lease)
-        except TimeoutError as error:
-            raise RunError("store_unavailable", detail="no answer in time") from error
+            writer = await self._leases.open(key, wait=self.gate.wait_seconds)
+            try:
+                async with asyncio.timeout(SAVING):
+                    yield writer
+            except TimeoutError as error:
+                raise RunError("store_unavailable", detail="no answer in time") from error
+            finally:
+                await self._leases.release(writer.lease)
         finally:
+            self._writers -= 1
             ticket.leave()
 
     async def _carry_out(self, run: Run) -> End:
@@ -161,14 +181,15 @@ class Runner:
 
     async def _open(self, run: Run) -> None:
         """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
+        leases = self._leases_of(run.ephemeral)
         try:
-            run.lease = await run.stop.guard(run.store.acquire(run.key, self._owner), SAVING)
-            entries = await run.stop.guard(run.store.load(run.key), SAVING)
+            writer = await run.stop.guard(leases.open(run.key, wait=self._patience, waiting=run.announce))
+            run.lease = writer.lease
+            run.history = history_of(writer.entries, run.agent.name)
         except (RunError, Stopped):
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
-        run.history = history_of(entries, run.agent.name)
 
     async def _save(self, run: Run, end: End) -> End:
         """Pair what is open, write the end down and release. What fails in writing is the run's failure;
@@ -178,19 +199,32 @@ class Runner:
             async with asyncio.timeout(SAVING):
                 if isinstance(end, RunFailed) or end.status == "cancelled":
                     await settle(run)
+                run.announce()  # before the end is numbered
                 status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
-                await run.append(end_entry(run.run_id, status, code))
+                # What was cut off has no answer that anybody could have missed.
+                unread = not run.sink.attended and status in ("completed", "max_iterations")
+                await run.append(end_entry(run.run_id, status, code, last=run.sink.end, unread=unread), release=True)
+            return end
         except RunError as error:
             end = _failed(run, error)
         except BaseException:
             logger.exception("run %s could not be saved", run.run_id)
             end = _failed(run, RunError("store_unavailable"))
-        try:
-            async with asyncio.timeout(SAVING):
-                await run.store.release(run.lease)
-        except BaseException:
-            logger.exception("run %s: its lease could not be released and will expire", run.run_id)
+        await self._leases_of(run.ephemeral).release(run.lease)
         return end
+
+    def _leases_of(self, ephemeral: bool) -> Leases:
+        return self._scratch_leases if ephemeral else self._leases
+
+    def _stop_all(self, reason: StopReason) -> None:
+        for runs in list(self._runs.values()):
+            for run in runs:
+                run.stop.request(reason)
+
+    def _cancel(self, key: SessionKey) -> None:
+        """Another worker was asked to stop what this one carries out."""
+        for run in self.under_way(key)[:1]:
+            run.stop.request("interrupt")
 
     def _forget(self, run: Run) -> None:
         runs = self._runs[run.key]
@@ -214,6 +248,8 @@ class Runner:
 def _stopped(run: Run, reason: StopReason) -> End:
     if reason == "deadline":
         return _failed(run, RunError("run_deadline"))
+    if reason == "lost":
+        return _failed(run, RunError("worker_lost"))
     if reason == "draining":
         return _failed(run, RunError("draining"))
     return AgentEnd(run_id=run.run_id, status="cancelled", usage=run.usage)

@@ -13,6 +13,9 @@ ROOM = 256
 class Channel:
     """One writer, one reader, in one event loop. Bounded: the run waits where the reader is slow."""
 
+    attended = True
+    end = 0
+
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._changed = asyncio.Event()

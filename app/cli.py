@@ -1,4 +1,4 @@
-"""The command line: `ostinato serve [TARGET]` and `ostinato chat [TARGET_OR_URL]`."""
+"""The command line: `ostinato serve [TARGET]`, `ostinato chat [TARGET_OR_URL]` and `ostinato sessions verify`."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from app.sessions_command import sessions
 
 # What serves or chats is imported in its command only, so that `--version` and `--help` answer at once.
 
@@ -21,22 +23,31 @@ def cli() -> None:
     """Ostinato: an agent server. It streams a ReAct loop, step by step, as AG-UI."""
 
 
+cli.add_command(sessions)
+
+
 @cli.command()
 @click.argument("target", required=False)
 @click.option("--host", help="Where to listen (OSTINATO_HOST; default 127.0.0.1).")
 @click.option("--port", type=int, help="The port, 0 for a free one (OSTINATO_PORT; default 8000).")
 @click.option("--model", help="provider:model for all agents instead of their own (OSTINATO_MODEL).")
-@click.option("--store", help="Where sessions live (OSTINATO_STORE; only 'memory' exists so far).")
+@click.option(
+    "--store", help="Where sessions live: sqlite, memory or a postgresql:// URL (OSTINATO_STORE; default sqlite)."
+)
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="The server's files (OSTINATO_DATA_DIR; default .ostinato)."
+)
 def serve(target: str | None, **options: Any) -> None:
     """Serve the agents of TARGET, my_agents.py or package.module:agents; the demo's without one."""
     from app.agents import AgentsError
     from app.auth import BindRefused, KeysError
     from app.server import ListenError
     from app.settings import SettingsError
+    from app.stores import StoreRefused
 
     try:
         _serve(target, options)
-    except (SettingsError, KeysError, BindRefused, AgentsError, ListenError) as exc:
+    except (SettingsError, KeysError, BindRefused, AgentsError, ListenError, StoreRefused) as exc:
         raise OneSentence(str(exc)) from None
 
 
@@ -74,8 +85,8 @@ def _serve(target: str | None, options: Mapping[str, Any]) -> None:
     loaded = load(target)
     app = create_app(settings, agents=loaded.agents, converters=loaded.converters)
     sockets = bind(settings.host, settings.port)
-    _announce(settings.host, sockets, names_of(loaded.agents), bool(settings.read_keys()))
-    serve(app, settings, sockets)
+    agents, keyed = names_of(loaded.agents), bool(settings.read_keys())
+    serve(app, settings, sockets, lambda: _announce(settings.host, sockets, agents, keyed))
 
 
 def _announce(host: str, sockets: Sequence[socket.socket], agents: str, keyed: bool) -> None:

@@ -1,7 +1,7 @@
 """The application: everything is wired here, once."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -13,12 +13,15 @@ from agent_core.models.base import Timeouts
 from app.agents import ConverterFactory, Roster, check_converters, load
 from app.auth import Door, Guard, Keys, check_bind
 from app.errors import Answers, install_handlers
-from app.routes import agui, openai, system
+from app.health import Health
+from app.housekeeping import Housekeeping
+from app.routes import agui, openai, runs, sessions, system, transfers
 from app.runs.halves import Halves
 from app.runs.registry import Runs
 from app.runs.repeats import Repeats
 from app.services import Services
 from app.settings import Settings, read_settings
+from app.stores import Opening
 from app.telemetry import hold_back_libraries
 
 REQUEST_HEADERS = (
@@ -45,7 +48,8 @@ def create_app(
     - agents: those that are served, the first being the default; the demo agents where None
     - converters: the user's own, classes or functions that make one converter for each stream
 
-    Raises SettingsError, KeysError, BindRefused or AgentsError, each with one clear sentence.
+    Raises SettingsError, KeysError, BindRefused or AgentsError, each with one clear sentence; so does the lifespan,
+    with StoreRefused, where the store cannot be opened.
     """
     hold_back_libraries()
     settings = settings or read_settings()
@@ -57,14 +61,28 @@ def create_app(
     roster.check_models()
     makers = check_converters(converters, "create_app")
 
+    opening = Opening(settings)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with Engine(gate=_gate(settings), timeouts=Timeouts(idle=settings.model_idle_seconds)) as engine:
+        store = await opening.open()
+        async with (
+            _closed(opening),
+            Engine(
+                store=store,
+                gate=_gate(settings),
+                timeouts=Timeouts(idle=settings.model_idle_seconds),
+                lease_seconds=settings.lease_seconds,
+            ) as engine,
+            aclosing(Housekeeping(engine, settings)) as housekeeping,
+        ):
+            housekeeping.start()
             app.state.services = Services(
                 settings=settings,
                 roster=roster,
                 keys=keys,
                 engine=engine,
+                health=Health(store),
                 runs=Runs(engine, settings),
                 halves=Halves(lambda user_id, session_id: engine.forget(user_id=user_id, session_id=session_id)),
                 repeats=Repeats(),
@@ -81,12 +99,24 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
     )
+    app.state.opening = opening
     install_handlers(app)
     app.include_router(system.router)
     app.include_router(agui.router)
     app.include_router(openai.router)
+    app.include_router(runs.router)
+    app.include_router(sessions.router)
+    app.include_router(transfers.router)
     _guard(app, settings, keys)
     return app
+
+
+@asynccontextmanager
+async def _closed(opening: Opening) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        opening.close()
 
 
 def _gate(settings: Settings) -> Gate:
@@ -105,7 +135,7 @@ def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
-            allow_methods=("GET", "POST"),
+            allow_methods=("GET", "POST", "PATCH", "DELETE"),
             allow_headers=REQUEST_HEADERS,
             expose_headers=ANSWER_HEADERS,
         )

@@ -96,7 +96,7 @@ class Here:
                 async for event in events:
                     for body in wire.feed([event]).split(b"\n\n"):
                         if body:
-                            yield orjson.loads(body.removeprefix(b"data: "))
+                            yield orjson.loads(body.partition(b"data: ")[2])
         except CoreError as error:
             raise _failure_of(error) from error
 

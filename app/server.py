@@ -12,7 +12,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import uvicorn
@@ -21,6 +21,7 @@ from sse_starlette.sse import AppStatus
 
 from app.connection import Connection
 from app.settings import Settings
+from app.stores import StoreRefused
 from app.telemetry import configure_logging
 
 BACKLOG = 2048
@@ -47,11 +48,13 @@ class ListenError(OSError):
 
 
 class Server(uvicorn.Server):
-    """Serves the app of `create_app`; `settings` are the app's."""
+    """Serves the app of `create_app`; `settings` are the app's. `ready` is called when it listens."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         self.app = app
+        self._ready = ready
         self.settings = settings
+        self.refusal: StoreRefused | None = None
         # Otherwise sse-starlette ends all streams at SIGTERM, before the runs behind them have ended.
         AppStatus.enable_automatic_graceful_drain = False
         super().__init__(
@@ -73,8 +76,20 @@ class Server(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and leave what was imported out of every later garbage collection: it stays anyway."""
+        """Start, and leave what was imported out of every later garbage collection: it stays anyway.
+
+        A store that cannot be opened is told in one sentence, and not as the traceback of a lifespan.
+        """
+        opening = getattr(self.app.state, "opening", None)
+        try:
+            if opening is not None:
+                await opening.open()
+        except StoreRefused as refusal:
+            self.refusal = refusal
+            self.should_exit = True
+            return
         await super().startup(sockets)
+        self._ready()
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_ALLOCATIONS, 20, 50)
@@ -168,17 +183,26 @@ def _listen_failure(host: str, port: int, failure: OSError | None) -> str:
     return f"{host} is no address of this machine: check --host or OSTINATO_HOST."
 
 
-def serve(app: FastAPI, settings: Settings, sockets: Sequence[socket.socket] | None = None) -> None:
-    """Run the server until a signal ends it; `sockets` are from `bind`, made here where None.
+def serve(
+    app: FastAPI,
+    settings: Settings,
+    sockets: Sequence[socket.socket] | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the server until a signal ends it; `sockets` are from `bind`, made here where None; `ready` is called
+    when requests are taken.
 
     The process then ends by that signal, as supervisors and shells expect, and without waiting for
-    the threads of synchronous tools. Raises ListenError.
+    the threads of synchronous tools. Raises ListenError, or StoreRefused where the store cannot be opened.
     """
     configure_logging(settings.log_level)
     listeners = list(sockets) if sockets is not None else bind(settings.host, settings.port)
+    server = Server(app, settings, ready)
     try:
-        Server(app, settings).run(sockets=listeners)
+        server.run(sockets=listeners)
     except KeyboardInterrupt:
         # uvicorn raises the signals it caught again when it has shut down; SIGTERM has ended us by now.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
+    if server.refusal is not None:
+        raise server.refusal

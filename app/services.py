@@ -7,6 +7,7 @@ from starlette.requests import Request
 from agent_core.engine import Engine
 from app.agents import ConverterFactory, Roster
 from app.auth import Keys
+from app.health import Health
 from app.runs.halves import Halves
 from app.runs.registry import Runs
 from app.runs.repeats import Repeats
@@ -21,6 +22,7 @@ class Services:
     roster: Roster
     keys: Keys
     engine: Engine
+    health: Health
     runs: Runs
     halves: Halves
     repeats: Repeats

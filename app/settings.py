@@ -33,7 +33,15 @@ class Settings(BaseSettings):
     """The settings of one server; times in seconds, sizes in bytes. Frozen.
 
     - host, port: where it listens; port 0 takes a free one. Beyond loopback a key is required
-    - store: where sessions live; only `memory` exists so far
+    - store: where sessions live: `sqlite` (a file in `data_dir`), `memory`, or a `postgresql://` URL
+    - data_dir: where the server keeps its files, with mode 0700
+    - journal_key: what entries are sealed with; a key of its own in `data_dir` where empty
+    - on_disconnect: whether a run ends (`cancel`) or goes on (`continue`) when its last reader leaves
+    - lease_seconds: how long a worker counts as alive after its last heartbeat
+    - log_seconds, log_bytes: how long a run's events are kept for later readers after its end, and how many
+      bytes of them in all
+    - session_days, max_sessions: sessions that were not written to for so long, and those beyond so many of
+      each user, are deleted; None keeps all
     - model: `provider:model` that all agents use instead of their own; None leaves them alone
     - api_keys: `alice:KEY,bob:KEY`, each name a user; api_key: one key for the user `default`
     - allowed_hosts: names that the Host header may have, beside loopback names where there is no key;
@@ -55,7 +63,15 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    store: Literal["memory"] = "memory"
+    store: str = "sqlite"
+    data_dir: Path = Path(".ostinato")
+    journal_key: SecretStr = SecretStr("")
+    on_disconnect: Literal["cancel", "continue"] = "cancel"
+    lease_seconds: Seconds = 30.0
+    log_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 300.0
+    log_bytes: Annotated[int, Field(ge=0)] = 256 * 1024 * 1024
+    session_days: Seconds | None = None
+    max_sessions: Annotated[int, Field(ge=1)] | None = None
     model: str | None = None
     api_keys: SecretStr = SecretStr("")
     api_key: SecretStr = SecretStr("")
@@ -110,9 +126,12 @@ class Settings(BaseSettings):
     @field_validator("store", mode="before")
     @classmethod
     def _check_store(cls, value: Any) -> Any:
-        if value != "memory":
-            raise ValueError(f"{value!r} is no store: only 'memory' exists so far")
-        return value
+        if value in ("memory", "sqlite") or re.match(r"postgres(ql)?(\+asyncpg)?://", str(value)):
+            return value
+        # A URL may hold a password: only its beginning is repeated.
+        raise ValueError(
+            f"{str(value).partition('://')[0][:10]!r}… is no store: use 'sqlite', 'memory' or a postgresql:// URL"
+        )
 
     def read_keys(self) -> Keys:
         """The users and their keys; false where there are none. Raises KeysError."""

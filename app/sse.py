@@ -6,7 +6,7 @@ stream at two line feeds and fails at CRLF.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from time import monotonic
 from typing import Protocol
 
@@ -37,6 +37,10 @@ class Wire(Protocol):
     def end(self) -> bytes: ...
 
 
+Rejoin = Callable[[Sequence[Event], int], bytes]
+"""Goes on behind the event of that number, from a picture of what was before."""
+
+
 class RunStream(EventSourceResponse):
     """The response that streams a run. When it ends, however it ends, the run's reader is gone.
 
@@ -44,6 +48,7 @@ class RunStream(EventSourceResponse):
     - stalled: seconds after which a client that takes nothing counts as gone
     - held: bytes that the wire has made already
     - heartbeat: makes a sign of life; a comment where there is none
+    - rejoin: what the wire does where the reader missed events
     """
 
     def __init__(
@@ -55,9 +60,10 @@ class RunStream(EventSourceResponse):
         stalled: float,
         held: bytes = b"",
         heartbeat: Callable[[], bytes] = lambda: b": ping\n\n",
+        rejoin: Rejoin | None = None,
     ) -> None:
         super().__init__(
-            _frames(served, wire, held),
+            _frames(served, wire, held, rejoin),
             headers=HEADERS,
             ping=ping,
             ping_message_factory=lambda: _Ready(heartbeat()),
@@ -136,21 +142,34 @@ class StallWatch:
             self._timer = self._loop.call_later(self._limit / 4, self._look)
 
 
-async def _frames(served: Attached, wire: Wire, held: bytes) -> AsyncGenerator[bytes, None]:
-    if held:
-        yield held
+async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | None) -> AsyncGenerator[bytes, None]:
+    for piece in pieces(held):
+        yield piece
+    reader = served.reader
     while not wire.finished:
-        events = await served.reader.batch()
-        data = wire.feed(events) if events else wire.end()
-        if len(data) <= WRITE:
-            if data:
-                yield data
-        else:
-            for start in range(0, len(data), WRITE):
-                yield data[start : start + WRITE]
+        events = await reader.batch()
+        missed = reader.missed()
+        if missed is not None and rejoin is not None:
+            for piece in pieces(rejoin(missed.events, missed.number)):
+                yield piece
+        ended = not events and missed is None
+        for piece in pieces(wire.end() if ended else wire.feed(events)):
+            yield piece
         served.since = monotonic()
-        if not events:
+        if ended:
             return
+        if reader.behind:
+            await asyncio.sleep(0)  # a connection that is gone takes everything without waiting
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    """The data in writes that are not too large; none of no data."""
+    if len(data) <= WRITE:
+        if data:
+            yield data
+        return
+    for start in range(0, len(data), WRITE):
+        yield data[start : start + WRITE]
 
 
 class _Ready(ServerSentEvent):

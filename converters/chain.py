@@ -60,8 +60,8 @@ class Checked:
         self._convert = converter.convert
 
     def convert(self, event: Event) -> Sequence[Frame]:
-        """The converter's frames. Raises TypeError for what is none, and whatever the converter raises,
-        as an Exception."""
+        """The converter's frames, without those that send nothing. Raises TypeError for what is none, and
+        whatever the converter raises, as an Exception."""
         try:
             frames = tuple(self._convert(event))
         except Exception:
@@ -71,7 +71,7 @@ class Checked:
         for frame in frames:
             if not isinstance(frame, Frame) or not _is_sound(frame):
                 raise TypeError("a converter returns a list of frames; make them with converters.agui.encode.frame")
-        return frames
+        return tuple(frame for frame in frames if frame.data)
 
 
 def _is_sound(frame: Frame) -> bool:

@@ -72,6 +72,8 @@ class Collected:
     """A sink that keeps the events in a list."""
 
     full = False
+    attended = True
+    end = 0
 
     def __init__(self, events: list[Event]) -> None:
         self.emit = events.append

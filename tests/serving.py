@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -55,17 +56,31 @@ async def opened(url: str, body: Frame, path: str = "/agui", **headers: str) -> 
         yield response
 
 
+Id = tuple[int, int] | None
+
+
 async def frames_of(response: httpx.Response) -> AsyncIterator[Frame]:
     """The stream's frames, split as AG-UI's client splits them: at two line feeds, comments ignored."""
-    buffer = ""
+    async for _, frame in numbered_frames_of(response):
+        yield frame
+
+
+async def numbered_frames_of(response: httpx.Response) -> AsyncIterator[tuple[Id, Frame]]:
+    """The stream's frames with their ids, which must ascend; None where a frame has none."""
+    buffer, last = "", (0, 0)
     async for piece in response.aiter_text():
         assert "\r" not in piece
         buffer += piece
         while "\n\n" in buffer:
             frame, buffer = buffer.split("\n\n", 1)
-            if not frame.startswith(":"):
-                assert frame.startswith("data: "), frame
-                yield json.loads(frame.removeprefix("data: "))
+            if frame.startswith(":"):
+                continue
+            found = re.fullmatch(r"(?:id: ([0-9]+)\.([0-9]+)\n)?data: (.*)", frame)
+            assert found is not None, frame
+            number = None if found[1] is None else (int(found[1]), int(found[2]))
+            assert number is None or number > last, f"{number} after {last}"
+            last = number or last
+            yield number, json.loads(found[3])
     assert buffer == "", "the stream was cut"
 
 
@@ -74,12 +89,18 @@ async def run(url: str, body: Frame, path: str = "/agui", **headers: str) -> lis
     async with opened(url, body, path, **headers) as response:
         assert response.status_code == 200, await response.aread()
         frames = [frame async for frame in frames_of(response)]
+    check_whole(frames)
+    return frames
+
+
+def check_whole(frames: Sequence[Frame]) -> None:
+    """The frames begin as a run does, end with its one terminal event, and hold no null."""
     types = [frame["type"] for frame in frames]
     assert types[0] == "RUN_STARTED"
+    assert types.count("RUN_STARTED") == 1
     assert [t for t in types if t in ("RUN_FINISHED", "RUN_ERROR")] == types[-1:]
     for frame in frames:
         assert None not in frame.values(), f"a null: {frame}"
-    return frames
 
 
 def types_of(frames: Sequence[Frame]) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -15,9 +15,10 @@ from agent_core.events import Custom, RequireExternalExecution, ToolResultEnd, T
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id, well_formed
 from agent_core.react.interrupts import SelfCancelled, Stopped
 from agent_core.react.pairing import open_calls, result_of
-from agent_core.react.permissions import judge
+from agent_core.react.permissions import Verdict, judge
 from agent_core.react.run import Run
-from agent_core.sessions.entries import started_entry
+from agent_core.sessions.entries import Entry, started_entry
+from agent_core.sessions.state import as_json, copy_of
 from agent_core.tools.base import Tool
 
 logger = logging.getLogger(__name__)
@@ -37,23 +38,53 @@ async def act(run: Run, message: Message) -> bool:
     result; what comes up from here is Stopped, or the store's failure, and then `settle` answers what
     is open.
     """
-    verdicts = [judge(run, call) for call in message.tool_calls]
-    cleared = [call for call, verdict in zip(message.tool_calls, verdicts, strict=True) if verdict.kind == "run"]
-    await run.commit(message, after=[started_entry(run.run_id, call.id) for call in cleared])
+    judged = [(call, judge(run, call)) for call in message.tool_calls]
+    await run.commit(message, after=_clear(run, judged))
+    waiting = await _carry_out(run, message.id, judged)
+    if waiting:
+        run.emit(RequireExternalExecution(run_id=run.run_id, reply_id=message.id, call_ids=tuple(waiting)))
+    return bool(waiting)
+
+
+async def act_again(run: Run) -> None:
+    """Answer the calls that an earlier run left open and that may be run: those that had not started, and
+    those of idempotent tools, under the keys that they had."""
+    calls = [call for call in open_calls(run.history.messages) if call.name in run.tools]
+    if calls:
+        judged = [(call, judge(run, call)) for call in calls]
+        await run.append(*_clear(run, judged))
+        reply_id = next(each.id for each in reversed(run.history.messages) if each.tool_calls)
+        await _carry_out(run, reply_id, judged)
+
+
+Judged = Sequence[tuple[ToolCall, Verdict]]
+
+
+def _clear(run: Run, judged: Judged) -> list[Entry]:
+    """Mark the calls that are going to be run as started; the entries that say so."""
+    entries: list[Entry] = []
+    for call, verdict in judged:
+        if verdict.kind == "run":
+            key = run.history.started[call.id] = run.key_of(call)
+            run.cleared.add(call.id)
+            entries.append(started_entry(run.run_id, call.id, key))
+    return entries
+
+
+async def _carry_out(run: Run, reply_id: str, judged: Judged) -> list[str]:
+    """Run the calls or say why not. Returns the ids of those that wait for the client."""
     waiting: list[str] = []
-    for call, verdict in zip(message.tool_calls, verdicts, strict=True):
+    for call, verdict in judged:
         if run.sink.full:
             await run.stop.guard(run.sink.room())
         if verdict.kind == "client":
             waiting.append(call.id)
         elif verdict.kind == "run":
-            await _run(run, message, call, verdict.arguments)
+            await _run(run, reply_id, call, verdict.arguments)
         else:
             status: ResultStatus = "denied" if verdict.kind == "deny" else "error"
-            await answer(run, result_of(call, status, verdict.reason), reply_id=message.id)
-    if waiting:
-        run.emit(RequireExternalExecution(run_id=run.run_id, reply_id=message.id, call_ids=tuple(waiting)))
-    return bool(waiting)
+            await answer(run, result_of(call, status, verdict.reason), reply_id=reply_id)
+    return waiting
 
 
 async def answer(run: Run, result: Message, *, reply_id: str = "") -> None:
@@ -79,27 +110,44 @@ async def settle(run: Run, reason: str = "") -> None:
     """Answer every call that this run leaves open, so that the session stays valid: one that had started
     was interrupted, the others were not run."""
     for call in open_calls(run.history.messages):
-        status: ResultStatus = "interrupted" if call.id in run.started else "not_run"
-        await answer(run, result_of(call, status, reason))
+        # What this run cleared but did not begin is known not to have run; what a lost run cleared is not.
+        begun = call.id in run.started or (call.id in run.history.started and call.id not in run.cleared)
+        await answer(run, result_of(call, "interrupted" if begun else "not_run", reason))
 
 
-def lost_results(run: Run, calls: Iterable[ToolCall]) -> list[Message]:
-    """Results for calls that a lost run left open: nobody knows how far those came that had started."""
-    return [result_of(call, "interrupted" if call.id in run.history.started else "not_run") for call in calls]
-
-
-async def _run(run: Run, message: Message, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-    run.stop.check()
+async def _run(run: Run, reply_id: str, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+    run.check()
     tool = run.tools[call.name]
     run.started.add(call.id)
-    run.emit(ToolResultStart(run_id=run.run_id, reply_id=message.id, call_id=call.id, name=call.name))
-    status, content = await _outcome(run, tool, call, arguments)
-    await answer(run, result_of(call, status, content), reply_id=message.id)
-
-
-async def _outcome(run: Run, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> tuple[ResultStatus, str]:
+    run.emit(ToolResultStart(run_id=run.run_id, reply_id=reply_id, call_id=call.id, name=call.name))
     cancelled = threading.Event()
     context = _context(run, call, cancelled)
+    status, content = await _outcome(run, tool, context, arguments)
+    change = None
+    if status == "ok":
+        try:
+            change = run.change_state(_state_after(run, context))
+        except ValueError as error:
+            status, content = "error", f"the tool ran, but its change of the state was not kept: {error}"
+    result = result_of(call, status, content)
+    if change is None:
+        await answer(run, result, reply_id=reply_id)
+    else:
+        await run.commit(result, before=[change[0]])
+        run.emit(change[1])
+        run.emit(result_event(run, result, reply_id))
+
+
+def _state_after(run: Run, context: ToolContext) -> Any:
+    """The state as the tool left it, as JSON. Raises ValueError for one that is too large or refers to itself."""
+    before = run.history.state
+    return before if before is None and context.state == {} else as_json(context.state)
+
+
+async def _outcome(
+    run: Run, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
+) -> tuple[ResultStatus, str]:
+    cancelled = context.cancelled
     try:
         return "ok", await run.stop.guard(_invoke(tool, arguments, context, run), tool.timeout)
     except Stopped:
@@ -174,7 +222,8 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event) -> ToolContex
         run_id=run.run_id,
         call_id=call.id,
         context=run.input.context,
-        state=run.input.state,
+        idempotency_key=run.key_of(call),
+        state={} if run.history.state is None else copy_of(run.history.state),
         forwarded_props=run.input.forwarded_props,
         cancelled=cancelled,
         emit=emit,

@@ -3,31 +3,86 @@
 - A new user, system or developer message is appended.
 - A tool message counts only as the answer to a call that waits for the client.
 - An assistant message that a client brings executes nothing. Where the agent has no history in this
-  session yet (the server was restarted, the thread came from elsewhere), its text is taken over, so
-  that the conversation can go on.
+  session yet (the thread came from elsewhere), its text is taken over, so that the conversation can go on.
 - A message whose id is known is a copy of ours and is passed over.
+- A transcript of known messages only, from the first one on, that ends on a user message behind which
+  the history goes on: the user wants another answer (regenerate), or has changed that message (edit). The
+  history is rewound to there. But where that message's run was lost with its worker, or ended while nobody
+  was there to see it, the client merely knows less than we do: nothing is rewound.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.pairing import open_calls, result_of
-from agent_core.sessions.entries import History
+from agent_core.sessions.history import History
+
+RULES = frozenset({"system", "developer"})
+"""Roles of messages that are no part of the conversation's turns."""
+
+CUT_TITLE = 60
+"""Characters of a session's title that is cut from its first message."""
 
 
-def merge(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What the input changes. First the history is rewound to the message `rewind` (empty: to its beginning;
+    None: not at all), then `messages` are appended in this order. `missed` says that the input asks for an
+    answer that is there already and that nobody has seen."""
+
+    rewind: str | None = None
+    messages: list[Message] = field(default_factory=list)
+    missed: bool = False
+
+
+def take_in(
     history: History, messages: Sequence[Message], client_calls: Iterable[ToolCall], *, whole: bool = False
-) -> list[Message]:
-    """The messages that the input adds, in the order in which they are to be appended.
+) -> Intake:
+    """What the input changes; the history itself is left as it is.
 
-    `client_calls` are the open calls that wait for the client; their answers come first, in the order
-    of the calls. Where a user message comes too, the calls that it leaves unanswered are settled as
-    `not_run`, since the person has moved on. The history itself is not changed.
-
-    With `whole`, the messages are the conversation itself, and an empty history takes them as they are.
+    `client_calls` are the open calls that wait for the client. With `whole`, the messages are the
+    conversation itself, and an empty history takes them as they are.
     """
     if whole and not history.messages:
-        return list({message.id: message for message in reversed(messages)}.values())[::-1]
+        return Intake(messages=list({message.id: message for message in reversed(messages)}.values())[::-1])
+    at = _asked_again(history, messages)
+    if at is None:
+        return Intake(messages=merge(history, messages, client_calls))
+    ours, theirs = history.messages[at], messages[-1]
+    # Some panels put a system message under a new id in front of each run: it counts, and before the question.
+    rules = [each for each in messages if each.role in RULES and each.id not in history.message_ids]
+    if ours.content != theirs.content or rules:
+        return Intake(rewind=history.messages[at - 1].id if at else "", messages=[*rules, theirs])
+    if not any(message.role == "user" for message in history.messages[at + 1 :]):
+        if history.missed:
+            return Intake(missed=True)
+        if history.lost or at == len(history.messages) - 1:
+            return Intake()
+    return Intake(rewind=ours.id)
+
+
+def _asked_again(history: History, messages: Sequence[Message]) -> int | None:
+    """Where in the history the user message stands on which a transcript of known messages ends."""
+    said = [message for message in messages if message.role not in RULES]
+    first = next((message for message in history.messages if message.role not in RULES), None)
+    if not said or first is None or said[0].id != first.id or said[-1] is not messages[-1]:
+        return None
+    last = said[-1]
+    if last.role != "user" or any(message.id not in history.message_ids for message in said):
+        return None
+    at = next(n for n in reversed(range(len(history.messages))) if history.messages[n].id == last.id)
+    return at if history.messages[at].role == "user" else None
+
+
+def merge(history: History, messages: Sequence[Message], client_calls: Iterable[ToolCall]) -> list[Message]:
+    """The messages that the input adds, in the order in which they are to be appended.
+
+    The answers to the client's calls come first, in the order of the calls. Where a user message comes
+    too, the calls that it leaves unanswered are settled as `not_run`, since the person has moved on. What was
+    rewound away does not come back with the transcript of a client that has not heard of it; only as the
+    question itself.
+    """
     waiting = {call.id: call for call in client_calls}
     answers: dict[str, Message] = {}
     said: list[Message] = []
@@ -37,7 +92,7 @@ def merge(
             call = waiting.get(message.tool_call_id or "")
             if call is not None and call.id not in answers:
                 answers[call.id] = _answer(call, message, seen)
-        elif message.id not in seen:
+        elif message.id not in seen and (message.id not in history.forgotten or message is messages[-1]):
             seen.add(message.id)
             if message.role != "assistant":
                 said.append(message)
@@ -63,3 +118,14 @@ def waiting_for_client(messages: Sequence[Message], server_tools: Iterable[str])
     """The open calls at the history's tail that are not this server's to run."""
     own = set(server_tools)
     return tuple(call for call in open_calls(messages) if call.name not in own)
+
+
+def title_of(messages: Iterable[Message]) -> str:
+    """A title cut from the first user message that has a text; empty where there is none."""
+    text = next((message.text for message in messages if message.role == "user" and message.text.strip()), "")
+    # Printable characters only: a title is shown on one line.
+    words = "".join(each if each.isprintable() else " " for each in text[:1000]).split()
+    title = " ".join(words)
+    if len(title) <= CUT_TITLE:
+        return title
+    return f"{title[:CUT_TITLE].rsplit(' ', 1)[0].rstrip()[: CUT_TITLE - 1]}…"

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
-StopReason = Literal["interrupt", "disconnect", "deadline", "draining"]
+StopReason = Literal["interrupt", "disconnect", "deadline", "draining", "lost"]
 
 GRACE = 0.5
 """Seconds that a cancelled child may take to clean up before the run goes on without it."""

@@ -15,17 +15,16 @@ from agent_core.events import (
     RunStatus,
     StepEnd,
     StepStart,
-    TextDelta,
-    TextEnd,
-    TextStart,
 )
 from agent_core.messages import Message, new_id
-from agent_core.react.acting import act, lost_results, result_event, settle
-from agent_core.react.intake import merge, waiting_for_client
+from agent_core.models.base import TextPiece
+from agent_core.react.acting import act, act_again, settle
+from agent_core.react.beginning import begin
+from agent_core.react.intake import waiting_for_client
 from agent_core.react.pairing import open_calls
+from agent_core.react.reply import Reply
 from agent_core.react.run import Run
 from agent_core.react.turn import take_turn
-from agent_core.sessions.entries import run_entry
 
 logger = logging.getLogger(__name__)
 
@@ -45,31 +44,22 @@ async def react(run: Run) -> RunStatus:
     Raises ModelError, RunError or Stopped; the history may then hold open calls, which are the
     caller's to settle.
     """
-    await _take_in(run)
+    if await begin(run):
+        return "completed"
     if not run.history.messages:
         return "completed"  # nothing was said that counts: a model refuses an empty conversation
+    await act_again(run)
     left = waiting_for_client(run.history.messages, run.tools)
     if left:
         run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in left)))
         return "client_tools"
     while run.iteration < run.agent.max_iterations:
-        run.stop.check()
+        run.check()
         status = await _round(run)
         if status is not None:
             return status
         run.iteration += 1
     return await summarize(run)
-
-
-async def _take_in(run: Run) -> None:
-    waiting = waiting_for_client(run.history.messages, run.tools)
-    lost = lost_results(run, (call for call in open_calls(run.history.messages) if call not in waiting))
-    new = merge(run.history, run.input.messages, waiting, whole=run.input.whole)
-    await run.commit(*lost, *new, before=[run_entry(run.run_id, run.agent.name)])
-    run.announce()
-    unasked = [message for message in new if message.role == "tool" and message.status == "not_run"]
-    for result in (*lost, *unasked):  # the client knows its own answers; these are ours
-        run.emit(result_event(run, result))
 
 
 async def _round(run: Run) -> RunStatus | None:
@@ -92,7 +82,7 @@ async def _round(run: Run) -> RunStatus | None:
 
 async def summarize(run: Run) -> RunStatus:
     """The way out when the budget is used up: settle what is pending, say so, and ask for a closing answer."""
-    run.stop.check()
+    run.check()
     pending = open_calls(run.history.messages)
     if pending:
         logger.warning("run %s: %d tool calls were pending when the budget was used up", run.run_id, len(pending))
@@ -115,13 +105,12 @@ async def summarize(run: Run) -> RunStatus:
 async def _give_answer(run: Run, message: Message, fallback: str) -> None:
     """Store the message as the answer; where it says nothing, say and store the fallback instead."""
     if message.text.strip():
-        final = Message(id=message.id, role="assistant", content=message.content, thinking=message.thinking)
+        final = Message(id=message.id, role="assistant", content=message.content, thoughts=message.thoughts)
     else:
-        final = Message(id=new_id("msg"), role="assistant", content=fallback)
-        run.emit(TextStart(run_id=run.run_id, reply_id=final.id))
-        run.emit(TextDelta(run_id=run.run_id, reply_id=final.id, text=fallback))
-        run.emit(TextEnd(run_id=run.run_id, reply_id=final.id))
-    await run.commit(final)
+        run.reply = reply = Reply(run.run_id, run.emit, run.history.call_ids)
+        reply.take(TextPiece(fallback))
+        final = reply.finish()
+    run.defer(final)
     run.answer = final
     run.emit(FinalOutput(run_id=run.run_id, reply_id=final.id, text=final.text))
 

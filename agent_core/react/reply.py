@@ -9,7 +9,7 @@ still come.
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agent_core.errors import ModelError
@@ -188,20 +188,26 @@ class Reply:
 
     def _start(self, block: _Block) -> None:
         self._open = block
-        ids = {"run_id": self._run_id, "reply_id": self.id}
         text = "".join(block.parts)
+        block.parts.clear()  # what was not emitted yet is in no picture
+        self._emit(self._start_of(block))
+        if text:
+            block.parts.append(text)
+            self._emit(self._delta_of(block, text))
+
+    def _start_of(self, block: _Block) -> Event:
         if isinstance(block, _Call):
-            self._emit(ToolCallStart(**ids, call_id=block.id, name=block.name))
-            if text:
-                self._emit(ToolCallDelta(**ids, call_id=block.id, text=text))
-        elif isinstance(block, _Thinking):
-            self._emit(ThinkingStart(**ids, block_id=block.id))
-            if text:
-                self._emit(ThinkingDelta(**ids, block_id=block.id, text=text))
-        else:
-            self._emit(TextStart(**ids))
-            if text:
-                self._emit(TextDelta(**ids, text=text))
+            return ToolCallStart(run_id=self._run_id, reply_id=self.id, call_id=block.id, name=block.name)
+        if isinstance(block, _Thinking):
+            return ThinkingStart(run_id=self._run_id, reply_id=self.id, block_id=block.id)
+        return TextStart(run_id=self._run_id, reply_id=self.id)
+
+    def _delta_of(self, block: _Block, text: str) -> Event:
+        if isinstance(block, _Call):
+            return ToolCallDelta(run_id=self._run_id, reply_id=self.id, call_id=block.id, text=text)
+        if isinstance(block, _Thinking):
+            return ThinkingDelta(run_id=self._run_id, reply_id=self.id, block_id=block.id, text=text)
+        return TextDelta(run_id=self._run_id, reply_id=self.id, text=text)
 
     def _end(self) -> None:
         block, self._open = self._open, None
@@ -218,14 +224,29 @@ class Reply:
         while self._waiting:
             self._advance()
         self._end()
+        return self._message(self._blocks)
+
+    def picture(self) -> tuple[Message | None, tuple[Event, ...]]:
+        """What was emitted so far, in another form: the message of the blocks that were ended (None where
+        none was), and the events that start the open block and tell all of its text."""
+        behind = {id(block) for block in (self._open, *self._waiting)}
+        ended = [block for block in self._blocks if id(block) not in behind]
+        block, events = self._open, list[Event]()
+        if block is not None:
+            events.append(self._start_of(block))
+            if block.parts:
+                events.append(self._delta_of(block, "".join(block.parts)))
+        return self._message(ended) if ended else None, tuple(events)
+
+    def _message(self, blocks: Sequence[_Block]) -> Message:
         return Message(
             id=self.id,
             role="assistant",
-            content="".join(part for block in self._blocks if isinstance(block, _Text) for part in block.parts),
-            thinking="".join(part for block in self._blocks if isinstance(block, _Thinking) for part in block.parts),
+            content="".join(part for block in blocks if isinstance(block, _Text) for part in block.parts),
+            thoughts=tuple("".join(block.parts) for block in blocks if isinstance(block, _Thinking)),
             tool_calls=tuple(
                 ToolCall(id=call.id, name=call.name, arguments="".join(call.parts) or "{}", extra=call.extra)
-                for call in self._blocks
+                for call in blocks
                 if isinstance(call, _Call)
             ),
         )

@@ -4,25 +4,28 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+from pydantic_core import to_json
 
 from agent_core.agent import Agent
 from agent_core.context import RunContext
 from agent_core.errors import RunError
-from agent_core.events import AgentStart, Event
+from agent_core.events import AgentStart, Event, StateDelta, StateSnapshot
 from agent_core.gate import Ticket
-from agent_core.messages import Message
+from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.react.interrupts import Stop
+from agent_core.react.reply import Reply
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, History, SessionKey, message_entry
+from agent_core.sessions.entries import Entry, SessionKey, message_entry, state_entry
+from agent_core.sessions.history import History
+from agent_core.sessions.leases import SAVING
+from agent_core.sessions.state import MOST_PATCHES, copy_of, patch_between, same_json
 from agent_core.sessions.store import Lease, Store
 from agent_core.tools.base import Tool, ToolSpec
 from agent_core.usage import Usage, add_up
-
-SAVING = 10.0
-"""Seconds that the store may take for one append, and a run to pair, save and release at its end."""
 
 
 class Sink(Protocol):
@@ -35,6 +38,16 @@ class Sink(Protocol):
 
     def emit(self, event: Event) -> None: ...
 
+    @property
+    def attended(self) -> bool:
+        """Whether somebody reads, or will."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The number that the next event gets, 0 where events are not numbered."""
+        ...
+
     async def room(self) -> None:
         """Wait until the sink is no longer full."""
         ...
@@ -44,6 +57,8 @@ class Nowhere:
     """The sink of a run that nobody reads: only its result counts."""
 
     full = False
+    attended = True
+    end = 0
 
     def emit(self, event: Event) -> None:
         pass
@@ -52,13 +67,19 @@ class Nowhere:
         pass
 
 
+def _always() -> None:
+    pass
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """The state of one run. It is made by Engine.admit and lives as long as the run does.
 
-    `offered` is what the model is offered in each regular round: the server's tools, then the
-    client's. `iteration` counts the rounds of reasoning of this run. `started` are the calls that it began to run.
-    An `ephemeral` run's session is forgotten at its end, unless calls wait for the client.
+    `offered` is what the model is offered in each regular round: the server's tools, then the client's.
+    `iteration` counts the rounds of reasoning of this run. `cleared` are the calls that it stored as started,
+    `started` those that it began to run. `reply` is the answer that the model is giving, until it stands in the
+    history. `alive` raises LeaseLost where the worker has to take its leases for lost. An `ephemeral` run's
+    session is forgotten at its end, unless calls wait for the client.
     """
 
     run_id: str
@@ -77,6 +98,7 @@ class Run:
     lease: Lease | None = None
     history: History = field(default_factory=History)
     iteration: int = 0
+    cleared: set[str] = field(default_factory=set)
     started: set[str] = field(default_factory=set)
     usages: list[Usage] = field(default_factory=list)
     answer: Message | None = None
@@ -85,6 +107,11 @@ class Run:
     offered: tuple[ToolSpec, ...] = field(init=False)
     announced: bool = False
     ephemeral: bool = False
+    reply: Reply | None = None
+    alive: Callable[[], None] = _always
+    told_state: bool = False
+    _deferred: list[Entry] = field(default_factory=list)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.tools = {tool.spec.name: tool for tool in self.agent.tools}
@@ -107,20 +134,60 @@ class Run:
         entries = [message_entry(self.run_id, self.agent.name, message) for message in messages]
         await self.append(*before, *entries, *after)
         for message in messages:
-            self.history.add(message)
+            self._add(message)
 
-    async def append(self, *entries: Entry) -> None:
-        """Append entries. Raises RunError: `worker_lost`, or `store_unavailable` for whatever else goes
-        wrong in the store, silence for SAVING seconds included."""
+    def defer(self, message: Message) -> None:
+        """Add a message that is stored with whatever the run stores next, its end at the latest."""
+        self._deferred.append(message_entry(self.run_id, self.agent.name, message))
+        self._add(message)
+
+    def _add(self, message: Message) -> None:
+        self.history.add(message)
+        if message.role == "assistant":
+            self.reply = None  # it is this message now
+
+    async def append(self, *entries: Entry, release: bool = False) -> None:
+        """Append entries, after those that were deferred; with `release`, give the session free with them.
+
+        Raises RunError: `worker_lost`, or `store_unavailable` for whatever else goes wrong in the store,
+        silence for SAVING seconds included.
+        """
         if self.lease is None:
             raise RuntimeError("a run writes only under its lease")
         try:
-            async with asyncio.timeout(SAVING):
-                await self.store.append(self.lease, entries)
+            async with asyncio.timeout(SAVING), self._writing:
+                deferred = tuple(self._deferred)
+                await self.store.append(self.lease, (*deferred, *entries), release=release)
+                del self._deferred[: len(deferred)]
         except RunError:
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
+
+    def check(self) -> None:
+        """The checkpoint before each model and each tool call: raises Stopped or LeaseLost."""
+        self.stop.check()
+        self.alive()
+
+    def key_of(self, call: ToolCall) -> str:
+        """The call's idempotency key: the one under which it was started before, if it was."""
+        return self.history.started.get(call.id) or f"{self.run_id}:{self.iteration}:{call.id}"
+
+    def change_state(self, value: Any) -> tuple[Entry, Event] | None:
+        """The session's state is this JSON value now: what is to be stored, and then told. None where it was
+        the same before."""
+        old = self.history.state
+        if same_json(old, value):
+            return None
+        patch = patch_between(old, value)
+        whole = self.history.state_patches >= MOST_PATCHES or len(to_json(patch)) >= len(to_json(value))
+        self.history.state = value
+        self.history.state_patches = 0 if whole else self.history.state_patches + 1
+        entry = state_entry(self.run_id, value=value) if whole else state_entry(self.run_id, patch=patch)
+        if self.told_state:
+            return entry, StateDelta(run_id=self.run_id, patch=patch, size=len(to_json(patch)))
+        self.told_state = True
+        return entry, StateSnapshot(run_id=self.run_id, value=value, size=len(to_json(value)))
 
     @property
     def usage(self) -> tuple[Usage, ...]:
@@ -135,7 +202,7 @@ class Run:
             session_id=self.key.session_id,
             run_id=self.run_id,
             context=self.input.context,
-            state=self.input.state,
+            state=copy_of(self.history.state),
             forwarded_props=self.input.forwarded_props,
             messages=tuple(self.history.messages),
         )

@@ -42,8 +42,10 @@ async def take_turn(
     request = ModelRequest(
         messages=_view(run, closing, nudge), tools=tuple(tools), tool_choice=tool_choice, options=run.input.options
     )
+    run.check()
     run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
     usage: list[Usage] = []
+    run.reply = reply
     try:
         await run.stop.guard(_stream(run, request, reply, usage))
     except Exception:
@@ -51,6 +53,7 @@ async def take_turn(
         _account(run, reply, usage)
         if partial.text or partial.tool_calls:
             await run.commit(partial)
+        run.reply = None
         raise
     message = reply.finish()
     _account(run, reply, usage)

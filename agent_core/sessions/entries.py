@@ -1,19 +1,20 @@
-"""What a session is made of: an append-only list of entries, and the folds that read it.
+"""What a session is made of: an append-only list of entries.
 
-History, later also approvals and state, are folds of the one list; there is no second write path.
+History, approvals and state are folds of the one list (`history.py`); there is no second write path.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from time import time
+from typing import Any, Literal
 
 import msgspec
 
 from agent_core.messages import Message
 
-EntryKind = Literal["run", "message", "started", "end"]
+EntryKind = Literal["run", "message", "started", "end", "rewound", "state", "titled", "forked"]
 """`run`: a run began (its agent). `message`: something was said. `started`: a call was cleared to run, and
-may have had an effect from here on. `end`: the run ended (its status)."""
+may have had an effect from here on. `end`: the run ended (its status). `rewound`: an agent's history goes on
+from an earlier message. `state`: the session's state changed. `titled`: the session got a title. `forked`:
+the entries before this one are a copy."""
 
 
 class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
@@ -33,6 +34,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
 
 
+class RunBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`at` is the time in milliseconds since the epoch."""
+
+    agent: str
+    at: int = 0
+
+
 class MessageBody(msgspec.Struct, frozen=True, kw_only=True):
     """`agent` is whose history the message belongs to."""
 
@@ -40,71 +48,107 @@ class MessageBody(msgspec.Struct, frozen=True, kw_only=True):
     message: Message
 
 
-class StartedBody(msgspec.Struct, frozen=True, kw_only=True):
+class StartedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`key` is the call's idempotency key, which stays the same when it is run again."""
+
     call_id: str
+    key: str = ""
 
 
-class RunBody(msgspec.Struct, frozen=True, kw_only=True):
-    agent: str
-
-
-class EndBody(msgspec.Struct, frozen=True, kw_only=True):
-    """`status` is the run's status, or `failed` with the error's code."""
+class EndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`status` is the run's status, or `failed` with the error's code. `last` is the number of the run's
+    last event, 0 where it is not known; `unread` says that nobody was there to read it; `at` as in RunBody."""
 
     status: str
     code: str | None = None
+    at: int = 0
+    last: int = 0
+    unread: bool = False
 
+
+class RewoundBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's history goes on behind the message `after`; from its beginning where that is empty."""
+
+    agent: str
+    after: str = ""
+
+
+class StateBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The session's state: the whole `value`, or a `patch` of RFC 6902 to what it was before."""
+
+    value: Any = None
+    patch: list[dict[str, Any]] | None = None
+
+
+class TitledBody(msgspec.Struct, frozen=True, kw_only=True):
+    title: str
+
+
+class ForkedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Which session this one was copied from, up to which message."""
+
+    session_id: str
+    message_id: str
+
+
+Body = RunBody | MessageBody | StartedBody | EndBody | RewoundBody | StateBody | TitledBody | ForkedBody
+
+BODIES: dict[EntryKind, type[Body]] = {
+    "run": RunBody,
+    "message": MessageBody,
+    "started": StartedBody,
+    "end": EndBody,
+    "rewound": RewoundBody,
+    "state": StateBody,
+    "titled": TitledBody,
+    "forked": ForkedBody,
+}
 
 _encoder = msgspec.json.Encoder()
-_message = msgspec.json.Decoder(MessageBody)
-_started = msgspec.json.Decoder(StartedBody)
+_decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
+
+
+def body_of(entry: Entry) -> Body:
+    """The entry's body. Raises msgspec.MsgspecError where it is not what its kind says."""
+    return _decoders[entry.kind].decode(entry.body)
+
+
+def now_ms() -> int:
+    """The time in milliseconds since the epoch."""
+    return int(time() * 1000)
 
 
 def message_entry(run_id: str, agent: str, message: Message) -> Entry:
-    return Entry(run_id=run_id, kind="message", body=_encoder.encode(MessageBody(agent=agent, message=message)))
+    return _entry(run_id, "message", MessageBody(agent=agent, message=message))
 
 
 def run_entry(run_id: str, agent: str) -> Entry:
-    return Entry(run_id=run_id, kind="run", body=_encoder.encode(RunBody(agent=agent)))
+    return _entry(run_id, "run", RunBody(agent=agent, at=now_ms()))
 
 
-def started_entry(run_id: str, call_id: str) -> Entry:
-    return Entry(run_id=run_id, kind="started", body=_encoder.encode(StartedBody(call_id=call_id)))
+def started_entry(run_id: str, call_id: str, key: str = "") -> Entry:
+    return _entry(run_id, "started", StartedBody(call_id=call_id, key=key))
 
 
-def end_entry(run_id: str, status: str, code: str | None = None) -> Entry:
-    return Entry(run_id=run_id, kind="end", body=_encoder.encode(EndBody(status=status, code=code)))
+def end_entry(run_id: str, status: str, code: str | None = None, *, last: int = 0, unread: bool = False) -> Entry:
+    return _entry(run_id, "end", EndBody(status=status, code=code, at=now_ms(), last=last, unread=unread))
 
 
-@dataclass(slots=True)
-class History:
-    """The conversation of one agent in one session.
-
-    `message_ids` are those of this agent's messages; `call_ids` and `started` are those of the whole
-    session, in which a call's id is unique whichever agent made it.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    message_ids: set[str] = field(default_factory=set)
-    call_ids: set[str] = field(default_factory=set)
-    started: set[str] = field(default_factory=set)
-
-    def add(self, message: Message) -> None:
-        self.messages.append(message)
-        self.message_ids.add(message.id)
-        self.call_ids.update(call.id for call in message.tool_calls)
+def rewound_entry(run_id: str, agent: str, after: str) -> Entry:
+    return _entry(run_id, "rewound", RewoundBody(agent=agent, after=after))
 
 
-def history_of(entries: Iterable[Entry], agent: str) -> History:
-    """Fold the entries to the agent's history."""
-    history = History()
-    for entry in entries:
-        if entry.kind == "message":
-            body = _message.decode(entry.body)
-            if body.agent == agent:
-                history.add(body.message)
-            else:
-                history.call_ids.update(call.id for call in body.message.tool_calls)
-        elif entry.kind == "started":
-            history.started.add(_started.decode(entry.body).call_id)
-    return history
+def state_entry(run_id: str, *, value: Any = None, patch: list[dict[str, Any]] | None = None) -> Entry:
+    return _entry(run_id, "state", StateBody(value=value, patch=patch))
+
+
+def titled_entry(run_id: str, title: str) -> Entry:
+    return _entry(run_id, "titled", TitledBody(title=title))
+
+
+def forked_entry(run_id: str, session_id: str, message_id: str) -> Entry:
+    return _entry(run_id, "forked", ForkedBody(session_id=session_id, message_id=message_id))
+
+
+def _entry(run_id: str, kind: EntryKind, body: Body) -> Entry:
+    return Entry(run_id=run_id, kind=kind, body=_encoder.encode(body))

@@ -3,10 +3,13 @@
 Writing needs a lease. Each acquisition adds 1 to the session's fence, and an append says under which
 fence and on which head it was made: a writer that was overtaken cannot write any more, however late
 it wakes up.
+
+An owner (a worker, one process) is alive while its heartbeat is younger than the store's lease time.
+A session that a living owner holds cannot be acquired by another.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent_core.errors import RunError
@@ -15,12 +18,15 @@ from agent_core.sessions.entries import Entry, SessionKey
 
 @dataclass(slots=True, kw_only=True)
 class Lease:
-    """The right to append to a session. `head` is the sequence number of its last entry."""
+    """The right to append to a session. `head` is the sequence number of its last entry; `row` and
+    `tip` are the store's own."""
 
     key: SessionKey
     owner: str
     fence: int
     head: int
+    row: int = 0
+    tip: bytes = b""
 
 
 class LeaseLost(RunError):
@@ -30,23 +36,85 @@ class LeaseLost(RunError):
         super().__init__("worker_lost", detail="the session's lease was lost")
 
 
-class Store(Protocol):
-    """The protocol. All methods raise RunError `store_unavailable` where the store cannot answer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session as lists show it. Times in milliseconds since the epoch; `head` counts its entries."""
 
-    async def acquire(self, key: SessionKey, owner: str) -> Lease:
-        """Become the session's writer; whoever was before is fenced off."""
+    session_id: str
+    title: str
+    created_at: int
+    updated_at: int
+    head: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some sessions of a user, the one that was written to last first. `next` begins the next page; None
+    at the end."""
+
+    sessions: tuple[SessionInfo, ...] = field(default=())
+    next: str | None = None
+
+
+class Store(Protocol):
+    """The protocol. All methods raise RunError `store_unavailable` where the store cannot answer.
+
+    What `append`, `cancel` and `delete` did is on disk when they return. An acquisition or a release may
+    reach the disk with the next of these.
+    """
+
+    async def acquire(self, key: SessionKey, owner: str) -> Lease | None:
+        """Become the session's writer; whoever was before is fenced off. None while another owner that is
+        alive holds it."""
         ...
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:
         """All entries of the session in order; empty for a session that nobody has written to."""
         ...
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        """Add the entries, all or none, and move the lease's head. Raises LeaseLost."""
+    async def append(self, lease: Lease, entries: Sequence[Entry], *, release: bool = False) -> None:
+        """Add the entries, all or none, and move the lease's head; with `release`, give the session free in
+        the same step. A `titled` entry sets the title in SessionInfo. Raises LeaseLost."""
         ...
 
     async def release(self, lease: Lease) -> None:
-        """Give the session free. Does nothing where the lease was lost already."""
+        """Give the session free; one without entries leaves no trace. Does nothing where the lease was lost."""
+        ...
+
+    async def renew(self, owner: str) -> Sequence[SessionKey]:
+        """The owner's heartbeat: it is alive for another lease time. Returns those of its sessions whose
+        run somebody wants cancelled, each once."""
+        ...
+
+    async def retire(self, owner: str) -> None:
+        """The owner ends: it is not alive any more, and what it still holds is free."""
+        ...
+
+    async def cancel(self, key: SessionKey) -> bool:
+        """Ask the owner that holds the session to cancel its run, at its next heartbeat. False where
+        nobody alive holds it."""
+        ...
+
+    async def find(self, key: SessionKey) -> SessionInfo | None:
+        """The session, None where nobody has written to it."""
+        ...
+
+    async def page(self, user_id: str, limit: int, after: str | None = None) -> Page:
+        """The user's sessions, by time of their last entry, the newest first. `after` is the `next` of the
+        page before. Raises InvalidRequest for one that is none."""
+        ...
+
+    async def delete(self, lease: Lease) -> None:
+        """Remove the session with all its entries; the lease is lost with it. Raises LeaseLost."""
+        ...
+
+    async def expired(self, *, before: int | None, keep: int | None, limit: int) -> Sequence[SessionKey]:
+        """Up to `limit` sessions that housekeeping may delete: those last written to before the time
+        `before` (milliseconds), and of each user those beyond the `keep` newest."""
+        ...
+
+    async def check(self) -> None:
+        """Write something and throw it away: raises where an append would fail too."""
         ...
 
     async def aclose(self) -> None: ...

@@ -23,7 +23,8 @@ class ToolSpec:
 class Tool(Protocol):
     """A tool that this server runs.
 
-    `approval`: a person must agree before it runs. `timeout`: seconds, None for no limit.
+    `approval`: a person must agree before it runs. `timeout`: seconds, None for no limit. `idempotent`: a
+    call may be run again after a crash; the idempotency key in its context stays the same.
     """
 
     @property
@@ -34,6 +35,9 @@ class Tool(Protocol):
 
     @property
     def timeout(self) -> float | None: ...
+
+    @property
+    def idempotent(self) -> bool: ...
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> str:
         """Check the arguments, do the work and return the result as text.

@@ -40,12 +40,14 @@ DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
 class FunctionTool(Generic[P, R]):
     """A function that a model may call; made by `tool`. It can still be called like the function.
 
-    `spec`, `approval` and `timeout` are those of the protocol `Tool`; `timeout` is in seconds.
+    `spec`, `approval`, `timeout` (in seconds) and `idempotent` are those of the protocol `Tool`.
     """
 
     # No slots: the object carries the function's __name__, __doc__ and __wrapped__.
 
-    def __init__(self, function: Callable[P, R], *, name: str | None, approval: bool, timeout: float | None) -> None:
+    def __init__(
+        self, function: Callable[P, R], *, name: str | None, approval: bool, timeout: float | None, idempotent: bool
+    ) -> None:
         self._function: Callable[P, R] = function
         if not (inspect.isfunction(function) or inspect.ismethod(function)):
             raise TypeError(f"{function!r} cannot be a tool: a function or a bound method is needed")
@@ -62,6 +64,7 @@ class FunctionTool(Generic[P, R]):
         self.spec = ToolSpec(name=name, description=description, parameters=schema)
         self.approval = approval
         self.timeout = timeout
+        self.idempotent = idempotent
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -105,13 +108,19 @@ class FunctionTool(Generic[P, R]):
 
 @overload
 def tool(
-    function: Callable[P, R], /, *, name: str | None = None, approval: bool = False, timeout: float | None = 30.0
+    function: Callable[P, R],
+    /,
+    *,
+    name: str | None = None,
+    approval: bool = False,
+    timeout: float | None = 30.0,
+    idempotent: bool = False,
 ) -> FunctionTool[P, R]: ...
 
 
 @overload
 def tool(
-    *, name: str | None = None, approval: bool = False, timeout: float | None = 30.0
+    *, name: str | None = None, approval: bool = False, timeout: float | None = 30.0, idempotent: bool = False
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -122,19 +131,21 @@ def tool(
     name: str | None = None,
     approval: bool = False,
     timeout: float | None = 30.0,
+    idempotent: bool = False,
 ) -> Any:
     """Make a tool of a function or a bound method: `@tool`, `@tool(timeout=5)` or `tool(thing.method)`.
 
     - name: what the model calls it; the function's name by default
     - approval: a person must agree before it runs
     - timeout: seconds for one call, None for no limit
+    - idempotent: a call that was cut off by a crash may be run again, with the same idempotency key
 
     A parameter annotated ToolContext is filled in and hidden from the model. Raises TypeError for a
     signature that cannot be described, ValueError for a bad name or timeout.
     """
     if function is None:
-        return partial(FunctionTool, name=name, approval=approval, timeout=timeout)
-    return FunctionTool(function, name=name, approval=approval, timeout=timeout)
+        return partial(FunctionTool, name=name, approval=approval, timeout=timeout, idempotent=idempotent)
+    return FunctionTool(function, name=name, approval=approval, timeout=timeout, idempotent=idempotent)
 
 
 def render(value: object) -> str:

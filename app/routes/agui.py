@@ -1,12 +1,23 @@
 """`POST /agui` and `POST /agui/{agent}`: a run, streamed as AG-UI."""
 
+from collections.abc import Sequence
+from contextlib import aclosing
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
+from agent_core.events import Event, RunFailed
+from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
+from app.errors import run_error_answer
 from app.limits import read_json_body
+from app.routes.runs import LAST_EVENT_ID, reattach
+from app.runs.run import Attached, Manner, OnDisconnect
+from app.runs.waiting import batches_of
 from app.services import services_of
+from app.settings import Settings
 from app.sse import RunStream
 from converters.agui.decode import parse_run_input
 from converters.agui.stream import AguiStream
@@ -20,29 +31,74 @@ async def run_agent(request: Request) -> Response:
     """Run the agent (the default one where none is named) on a RunAgentInput.
 
     What is wrong with the request is an HTTP status in the one error shape; from the first byte of the
-    stream on, whatever happens ends it with exactly one RUN_FINISHED or RUN_ERROR.
+    stream on, whatever happens ends it with exactly one RUN_FINISHED or RUN_ERROR. With `Last-Event-ID`, a
+    run that is known goes on from there instead of being started.
     """
     services = services_of(request)
     settings = services.settings
     agent = services.roster.get(request.path_params.get("agent"))
-    _refuse_what_is_not_there(request)
+    on_disconnect = _on_disconnect(request, agent, settings)
     asked = parse_run_input(await read_json_body(request, settings.body_limit))
+    key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
+    if LAST_EVENT_ID in request.headers:
+        again = await reattach(request, key, asked.run_id, LAST_EVENT_ID, asked.dialect)
+        if again is not None:
+            return again
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, converters, asked.parent_run_id)
     served = services.runs.start(
         agent,
         asked.input,
-        user_id=user_of(request),
-        session_id=asked.thread_id,
+        user_id=key.user_id,
+        session_id=key.session_id,
         run_id=asked.run_id,
+        manner=Manner(
+            keep=True,
+            timed=True,
+            on_disconnect=on_disconnect,
+            dialect=asked.dialect,
+            parent_run_id=asked.parent_run_id,
+        ),
     )
-    return RunStream(served.attach(), wire, ping=settings.ping_seconds, stalled=settings.stalled_seconds)
+    attached = served.attach()
+    try:
+        first = await _first_batch(request, attached)
+    except BaseException:
+        attached.leave()
+        raise
+    failure = _at_once(first)
+    if failure is not None:
+        attached.leave()
+        return run_error_answer(request.scope, failure)
+    return RunStream(
+        attached,
+        wire,
+        ping=settings.ping_seconds,
+        stalled=settings.stalled_seconds,
+        held=wire.feed(first),
+        rejoin=wire.rejoin,
+    )
 
 
-def _refuse_what_is_not_there(request: Request) -> None:
-    """A request for something that this version does not do is refused, never taken and ignored."""
-    if request.headers.get("x-on-disconnect", "cancel") != "cancel":
-        raise InvalidRequest("A run ends with its connection here; only 'cancel' can be asked for.", "X-On-Disconnect")
-    if "last-event-id" in request.headers:
-        raise InvalidRequest("A stream cannot be picked up again here; start a new run.", "Last-Event-ID")
+async def _first_batch(request: Request, attached: Attached) -> list[Event]:
+    async with aclosing(batches_of(request, attached)) as batches:
+        return await anext(batches, [])
+
+
+def _at_once(events: Sequence[Event]) -> RunFailed | None:
+    """The failure of a run that found no store before it did anything, which can still be a status."""
+    last = events[-1] if len(events) <= 2 and events else None
+    return last if isinstance(last, RunFailed) and last.code == "store_unavailable" else None
+
+
+def _on_disconnect(request: Request, agent: Agent, settings: Settings) -> OnDisconnect:
+    """What happens when the last reader leaves: the request's word, over the agent's, over the server's."""
+    asked = request.headers.get("x-on-disconnect")
+    if asked is None:
+        return agent.on_disconnect or settings.on_disconnect
+    if asked == "cancel":
+        return "cancel"
+    if asked == "continue":
+        return "continue"
+    raise InvalidRequest("X-On-Disconnect: 'cancel' or 'continue' is needed.", "X-On-Disconnect")

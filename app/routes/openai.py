@@ -5,26 +5,26 @@ the server's history counts, and only what is new in the body is taken.
 """
 
 import asyncio
-import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from time import time
 
 import orjson
 from fastapi import APIRouter, Request
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
-from agent_core.events import AgentEnd, Event, RunFailed
+from agent_core.events import AgentEnd, RunFailed
 from agent_core.messages import new_id
+from agent_core.names import SESSION_ID
 from agent_core.run_input import RunInput
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import read_json_body
 from app.runs.repeats import Claim
-from app.runs.run import Attached, ServedRun
+from app.runs.run import Attached, Manner, ServedRun
+from app.runs.waiting import batches_of
 from app.services import Services, services_of
 from app.sse import RunStream
 from converters.chain import Converter
@@ -36,7 +36,6 @@ router = APIRouter(prefix="/v1")
 HOLD = 3.0
 """Seconds that a stream's headers wait for its first piece, so that an early failure keeps its status."""
 
-SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 STARTED = int(time())
 
 
@@ -110,7 +109,7 @@ def _start(request: Request, services: Services, agent: Agent, asked: ChatReques
         session_id=session_id,
         run_id=new_id("run"),
         ephemeral=ephemeral,
-        keep=keep,
+        manner=Manner(keep=keep),
     )
     if ephemeral:
 
@@ -160,7 +159,7 @@ async def _hold(request: Request, wire: ChatStream, attached: Attached) -> tuple
     """What the stream begins with, once there is something to begin with or HOLD is over; and the run's
     failure, where that came first."""
     held = b""
-    async with aclosing(_batches(request, attached, HOLD)) as batches:
+    async with aclosing(batches_of(request, attached, HOLD)) as batches:
         async for events in batches:
             for event in events:
                 if isinstance(event, RunFailed) and not wire.begun:
@@ -181,7 +180,7 @@ async def _whole(request: Request, asked: ChatRequest, attached: Attached, conve
         converters,
         attached.run.created,
     )
-    async with aclosing(_batches(request, attached)) as batches:
+    async with aclosing(batches_of(request, attached)) as batches:
         async for events in batches:
             answer.feed(events)
     answer.end()
@@ -189,42 +188,6 @@ async def _whole(request: Request, asked: ChatRequest, attached: Attached, conve
     if answer.failure is not None:
         return run_error_answer(request.scope, answer.failure)
     return Response(answer.body(), media_type="application/json")
-
-
-async def _batches(
-    request: Request, attached: Attached, seconds: float | None = None
-) -> AsyncGenerator[list[Event], None]:
-    """The run's events as they come, to its end, or until the seconds are over.
-
-    Raises ClientDisconnect when the client leaves, which a handler that waits for something else would
-    not notice.
-    """
-    reader = attached.reader
-    over = False
-
-    def end() -> None:
-        nonlocal over
-        over = True
-        reader.wake()
-
-    timer = asyncio.get_running_loop().call_later(seconds, end) if seconds is not None else None
-    gone = asyncio.ensure_future(_gone(request))
-    # Both only wake the reader: cancelling its wait could lose events that it had taken already.
-    gone.add_done_callback(lambda _: reader.wake())
-    try:
-        while events := await reader.batch(lambda: gone.done() or over):
-            yield events
-        if gone.done() and not reader.at_end:
-            raise ClientDisconnect
-    finally:
-        gone.cancel()
-        if timer is not None:
-            timer.cancel()
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _client_timeout(request: Request) -> float:

@@ -30,9 +30,12 @@ async def healthz() -> Response:
 
 @router.api_route("/readyz", methods=READ, response_model=None)
 async def readyz(request: Request) -> Response:
-    """200 while new runs are taken, 503 from the moment the server shuts down."""
-    if services_of(request).runs.draining:
+    """200 while new runs are taken; 503 from the moment the server shuts down, and while its store cannot
+    be written to."""
+    services = services_of(request)
+    if services.runs.draining:
         raise RunError("draining")
+    await services.health.check()
     return _json({"status": "ready"})
 
 

@@ -1,29 +1,50 @@
-"""The runs of this server that are under way."""
+"""The runs of this server: those under way, and those that ended a while ago and are kept for later readers."""
 
 import asyncio
+from functools import partial
 
 from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.errors import RunError
 from agent_core.run_input import RunInput
-from app.runs.run import ServedRun
+from app.runs.log import KEPT
+from app.runs.run import UNKEPT, Manner, ServedRun
+from app.runs.shelf import Shelf
 from app.settings import Settings
 
 LAST = 20.0
 """Seconds that stopped runs get to pair and save; each has limits of its own that are shorter."""
 
+Name = tuple[str, str, str]
+"""A run's user, session and id. An id may come again: it is the latest attempt's then."""
+
 
 class Runs:
-    """Starts runs, gives each its hard deadline, and ends them all when the server does."""
+    """Starts runs, gives each its hard deadline, knows each by its name, and ends them all when the server
+    does. `most` is how many bytes of one run's events are kept."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, *, most: int = KEPT) -> None:
         self.draining = False
+        self.most = most
         self._engine = engine
         self._seconds = settings.run_seconds
         self._runs: set[ServedRun] = set()
+        self._known: dict[Name, ServedRun] = {}
+        self.shelf = Shelf(settings.log_seconds, settings.log_bytes, self._runs)
 
     def __len__(self) -> int:
+        """How many are under way."""
         return len(self._runs)
+
+    def find(self, user_id: str, session_id: str, run_id: str) -> ServedRun | None:
+        """The run that is under way or kept under this name."""
+        return self._known.get((user_id, session_id, run_id))
+
+    def forget(self, user_id: str, session_id: str) -> None:
+        """Drop what is kept of the session's runs: it was deleted."""
+        for (user, session, _), served in list(self._known.items()):
+            if (user, session) == (user_id, session_id):
+                served.drop()
 
     def start(
         self,
@@ -34,7 +55,7 @@ class Runs:
         session_id: str,
         run_id: str,
         ephemeral: bool = False,
-        keep: bool = False,
+        manner: Manner = UNKEPT,
     ) -> ServedRun:
         """Start a run, which then waits for its session if it must.
 
@@ -45,10 +66,28 @@ class Runs:
         run = self._engine.admit(
             agent, given, user_id=user_id, session_id=session_id, run_id=run_id, ephemeral=ephemeral
         )
-        served = ServedRun(self._engine, run, self._seconds, keep=keep)
+        served = ServedRun(self._engine, run, self._seconds, manner, most=self.most, grown=self.shelf.weigh)
+        name = (user_id, session_id, run_id)
+        earlier, self._known[name] = self._known.get(name), served
+        if earlier is not None and earlier not in self._runs:
+            earlier.drop()
         self._runs.add(served)
-        served.when_done(lambda _: self._runs.discard(served))
+        served.when_done(lambda _: self._ended(name, served))
+        served.when_dropped(partial(self._dropped, name, served))
         return served
+
+    def _ended(self, name: Name, served: ServedRun) -> None:
+        self._runs.discard(served)
+        if served.log.keeps and self._known.get(name) is served:
+            self.shelf.put(served)
+        else:
+            served.drop()
+            self._dropped(name, served)  # also where it was dropped while it was under way
+
+    def _dropped(self, name: Name, served: ServedRun) -> None:
+        self.shelf.take(served)
+        if self._known.get(name) is served and served not in self._runs:
+            del self._known[name]
 
     async def drain(self, seconds: float) -> None:
         """Take no new runs, let those under way end by themselves for `seconds`, and stop the rest.
@@ -62,6 +101,7 @@ class Runs:
             served.drain()
         if self._runs:
             await asyncio.wait({served.task for served in self._runs}, timeout=LAST)
+        self.shelf.close()
 
     async def aclose(self) -> None:
         """Stop at once whatever is still under way, and wait until it has ended."""

@@ -75,16 +75,21 @@ class Repeats:
     def remember(self, claim: Claim, run: ServedRun) -> None:
         """Know this run again by its request."""
         seconds = KEY_SECONDS if claim.key is not None else BODY_SECONDS
-        self._known.pop(_name(claim), None)
+        self._forget(_name(claim))
         self._known[_name(claim)] = _Known(claim, run, self._now() + seconds)
         self._tidy()
 
     def _tidy(self) -> None:
         for name, known in list(self._known.items()):
             if known.until <= self._now():
-                del self._known[name]
+                self._forget(name)
         while len(self._known) > MOST:
-            del self._known[next(iter(self._known))]
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, name: tuple[str, str | bytes]) -> None:
+        known = self._known.pop(name, None)
+        if known is not None:
+            known.run.drop()  # nobody comes back to it any more
 
 
 def _name(claim: Claim) -> tuple[str, str | bytes]:

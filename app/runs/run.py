@@ -2,35 +2,87 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic, time
+from typing import Literal
 
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
+from agent_core.react.interrupts import StopReason
 from agent_core.react.pairing import open_calls
 from agent_core.react.run import Run
 from app.runs.log import Log, Reader
+from app.runs.picture import picture_of
+from converters.agui.dialect import Dialect
+
+OnDisconnect = Literal["cancel", "continue"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How a run is served, beside what it does.
+
+    - keep: whether its events are kept for later readers
+    - timed: whether they are kept for a while only, which begins when it ends
+    - on_disconnect: whether it is cancelled or goes on when its last reader leaves; where it goes on, no
+      reader holds it up either
+    - dialect, parent_run_id: how the request that began it is answered in AG-UI
+    """
+
+    keep: bool = False
+    timed: bool = False
+    on_disconnect: OnDisconnect = "cancel"
+    dialect: Dialect = Dialect.V1
+    parent_run_id: str | None = None
+
+
+UNKEPT = Manner()
 
 
 class ServedRun:
     """A run with its log and its hard deadline, `seconds` from now.
 
     Whoever wants its events attaches; the first must do so before the run's task had a turn. When the
-    last reader leaves a run that is still under way, it is cancelled, with its tools and its upstream;
-    what it did so far is saved. With `keep`, it can be read again from its first event on.
+    last reader leaves a run that is still under way, it is cancelled, with its tools and its upstream, or
+    goes on, as its manner says; what it did is saved. Where it is kept, it can be read again from its first
+    event on, or, where it became too long for that, from a picture on.
+
+    `most` and `grown` are the log's.
     """
 
-    def __init__(self, engine: Engine, run: Run, seconds: float, *, keep: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        run: Run,
+        seconds: float,
+        manner: Manner = UNKEPT,
+        *,
+        most: int | None = None,
+        grown: Callable[[int], None] | None = None,
+    ) -> None:
         self.run_id = run.run_id
+        self.user_id = run.key.user_id
         self.session_id = run.key.session_id
+        self.manner = manner
         self.created = int(time())
-        self.log = Log(keep=keep)
+        self.log = Log(
+            keep=manner.keep,
+            holds=manner.on_disconnect == "cancel",
+            picture=lambda: picture_of(run),
+            most=most,
+            grown=grown,
+        )
         self._engine = engine
-        self._run = run
+        self._run: Run | None = run  # None when it has ended: a log that is kept must not keep all of the run
+        self._waiting: tuple[str, ...] = ()
+        self._acted = False
+        self._dropped: Callable[[], None] | None = None
         self._readers = 0
         self._linger: asyncio.TimerHandle | None = None
         self.task = engine.start(run, self.log)
         deadline = asyncio.get_running_loop().call_later(seconds, engine.stop, run, "deadline")
         self.task.add_done_callback(lambda _: deadline.cancel())
+        self.task.add_done_callback(lambda _: self._let_go())
 
     @property
     def end(self) -> AgentEnd | RunFailed | None:
@@ -40,15 +92,28 @@ class ServedRun:
     @property
     def waiting(self) -> tuple[str, ...]:
         """The ids of the calls that it left to the client."""
-        return tuple(call.id for call in open_calls(self._run.history.messages))
+        return self._waiting if self._run is None else _waiting_of(self._run)
 
     @property
     def acted(self) -> bool:
         """Whether a tool has begun to run."""
-        return bool(self._run.started)
+        return self._acted if self._run is None else bool(self._run.started)
+
+    def _let_go(self) -> None:
+        self._waiting, self._acted, self._run = self.waiting, self.acted, None
 
     def when_done(self, act: Callable[["asyncio.Task[AgentEnd | RunFailed]"], None]) -> None:
         self.task.add_done_callback(act)
+
+    def when_dropped(self, act: Callable[[], None]) -> None:
+        self._dropped = act
+
+    def drop(self) -> None:
+        """Nobody may come back to it any more: its events are let go, whoever still holds it."""
+        self.log.drop()
+        dropped, self._dropped = self._dropped, None
+        if dropped is not None:
+            dropped()
 
     def attach(self) -> "Attached":
         """A new reader of the run's events."""
@@ -62,16 +127,24 @@ class ServedRun:
         """A reader left. For `linger` seconds another may take its place before the run is cancelled."""
         reader.close()
         self._readers -= 1
-        if self._readers or self.task.done():
+        if self._readers or self.task.done() or self.manner.on_disconnect == "continue":
             return
         if linger:
-            self._linger = asyncio.get_running_loop().call_later(linger, self._engine.stop, self._run, "disconnect")
+            self._linger = asyncio.get_running_loop().call_later(linger, self._stop, "disconnect")
         else:
-            self._engine.stop(self._run, "disconnect")
+            self._stop("disconnect")
 
     def drain(self) -> None:
         """The server ends: stop the run, which ends with the error `draining`."""
-        self._engine.stop(self._run, "draining")
+        self._stop("draining")
+
+    def _stop(self, reason: StopReason) -> None:
+        if self._run is not None:
+            self._engine.stop(self._run, reason)
+
+
+def _waiting_of(run: Run) -> tuple[str, ...]:
+    return tuple(call.id for call in open_calls(run.history.messages))
 
 
 LINGER = 30.0

@@ -1,7 +1,7 @@
 """The list: which converters an AG-UI reader has, one per concern.
 
-Of AG-UI's twelve concerns, eight stand here: run, text, reasoning, tool calls, tool results, usage,
-interrupts and custom events. State, messages, activity, and subagents with handoff join the list with
+Of AG-UI's twelve concerns, ten stand here: run, text, reasoning, tool calls, tool results, usage,
+interrupts, custom events, state and messages. Activity, and subagents with handoff join the list with
 the internal events that they are made from; until then nothing in a run could show them.
 """
 
@@ -10,6 +10,7 @@ from converters.agui.custom import Customs
 from converters.agui.interrupts import Interrupts
 from converters.agui.raw import Raw
 from converters.agui.run import Run
+from converters.agui.snapshots import Messages, StateSync
 from converters.agui.tool_results import ToolResults
 from converters.agui.usage import TokenUsage
 from converters.chain import Converter
@@ -26,5 +27,7 @@ def converters(thread_id: str, run_id: str, parent_run_id: str | None = None) ->
         TokenUsage(),
         Interrupts(),
         Customs(),
+        StateSync(),
+        Messages(),
         Raw(),
     ]

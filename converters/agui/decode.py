@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from agent_core.context import ContextItem
 from agent_core.errors import InvalidRequest
+from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.run_input import RunInput
 from agent_core.tools.base import NAME_PATTERN, ToolSpec
 from converters.agui.dialect import Dialect
@@ -25,8 +26,6 @@ from converters.parsing import invalid, read_object, shorten, step
 MOST_ERRORS = 20
 """How many errors of an input are told."""
 
-_THREAD_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _TAGS = {"messages": "role", "content": "type", "source": "type"}
 _TOOL_NAME = re.compile(NAME_PATTERN)
 
@@ -53,8 +52,8 @@ def parse_run_input(body: bytes) -> AguiRequest:
         given = RunAgentInput.model_validate(members)
     except ValidationError as error:
         raise _told(error, members) from None
-    _check_id(given.thread_id, _THREAD_ID, 128, "threadId")
-    _check_id(given.run_id, _RUN_ID, 64, "runId")
+    _check_id(given.thread_id, SESSION_ID, 128, "threadId")
+    _check_id(given.run_id, RUN_ID, 64, "runId")
     messages = to_messages(given.messages)
     if not messages:
         raise InvalidRequest("messages: there must be at least one message for the model.", "messages")

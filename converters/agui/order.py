@@ -139,6 +139,10 @@ class Order:
             self._enter(frame, rule, out)
             out.append(frame.old if self._old and frame.old is not None else frame.data)
 
+    def end_open(self, out: list[bytes]) -> None:
+        """Append to `out` the ends of whatever is open."""
+        self._end(tuple(ENDS), out)
+
     def _fits(self, frame: Frame, rule: Rule) -> bool:
         match rule.act:
             case Act.BEGIN:

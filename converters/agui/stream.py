@@ -4,14 +4,17 @@ import logging
 from collections.abc import Sequence
 
 from agent_core.errors import SENTENCES
-from agent_core.events import Event
+from agent_core.events import AgentEnd, AgentStart, Event, RunFailed
 from converters.agui.concerns import converters as standard
 from converters.agui.dialect import Dialect
+from converters.agui.ids import WHOLE, id_line
 from converters.agui.order import Order, State
 from converters.agui.run import failed, started
 from converters.chain import Chain, Checked, Converter
 
 logger = logging.getLogger(__name__)
+
+TERMINAL: frozenset[type[Event]] = frozenset({AgentEnd, RunFailed})
 
 
 class AguiStream:
@@ -19,6 +22,9 @@ class AguiStream:
 
     `converters` are the user's own instances for this reader, in front of the standard ones. An event
     whose converter raises is left out; the first such failure of a reader is logged.
+
+    Every frame has an id (see `ids`). Events are counted from the first on, so a reader that comes back is
+    fed all that it had once more, and what that makes is thrown away.
     """
 
     def __init__(
@@ -32,6 +38,7 @@ class AguiStream:
         self._run_id = run_id
         self._chain = Chain([*map(Checked, converters), *standard(thread_id, run_id, parent_run_id)])
         self._order = Order(started(thread_id, run_id, parent_run_id), dialect)
+        self._number = 0  # of the last event
         self._failed = False
 
     @property
@@ -40,27 +47,69 @@ class AguiStream:
         return self._order.state is State.OVER
 
     def feed(self, events: Sequence[Event]) -> bytes:
-        """The frames of the events, joined; empty where they show nothing."""
+        """The frames of the events, joined, each with its id; empty where they show nothing."""
         convert, admit = self._chain.convert, self._order.admit
+        number, size = self._number, 0
         out: list[bytes] = []
         for event in events:
+            number += 1
             try:
                 frames = convert(event)
             except Exception:
                 self._report(event)
                 continue
+            if not frames:
+                continue
+            out.append(b"id: %d.0\n" % number)
             for frame in frames:
                 admit(frame, out)
+            if len(out) != size + 2:  # it made none, or several
+                out[size:] = [id_line(number, k) + data for k, data in enumerate(out[size + 1 :])]
+            size = len(out)
+        self._number = number
+        if events and events[-1].__class__ in TERMINAL and not self.finished:
+            # Its converter failed, or showed nothing: a stream that merely stops is taken for a success.
+            out += self._break_off(number)
+        return b"".join(out)
+
+    def rest(self, event: Event, frame: int) -> bytes | None:
+        """The next event's frames behind its frame number `frame`; None where it made no such frame."""
+        whole = self.feed([event])
+        if frame == WHOLE:
+            return b""
+        after = whole.partition(id_line(self._number, frame))
+        if not after[1]:
+            return None
+        return after[2].partition(b"\n\n")[2]
+
+    def rejoin(self, picture: Sequence[Event], number: int, *, marked: bool = True) -> bytes:
+        """Go on behind the event `number`, from a picture of the run up to it: what is open is ended, and what
+        the picture's events show follows. Only the last frame has an id (without `marked` not even that one),
+        so that a reader that is cut off before begins with them again."""
+        out: list[bytes] = []
+        self._order.end_open(out)
+        for event in picture:
+            if isinstance(event, AgentStart) and self._order.state is not State.WAITING:
+                continue
+            try:
+                for frame in self._chain.convert(event):
+                    self._order.admit(frame, out)
+            except Exception:
+                self._report(event)
+        self._number = number
+        if out and marked:
+            out.insert(-1, id_line(number, WHOLE))
         return b"".join(out)
 
     def end(self) -> bytes:
-        """To be called when no event comes any more: RUN_ERROR `internal` where no terminal event
-        was given out, because clients take a stream that merely stops for a success.
-        """
+        """To be called when no event comes any more: RUN_ERROR `internal` where no terminal event was given
+        out, because clients take a stream that merely stops for a success."""
+        return b"" if self.finished else b"".join(self._break_off(self._number + 1))
+
+    def _break_off(self, number: int) -> list[bytes]:
         out: list[bytes] = []
-        if not self.finished:
-            self._order.admit(failed(SENTENCES["internal"], "internal"), out)
-        return b"".join(out)
+        self._order.admit(failed(SENTENCES["internal"], "internal"), out)
+        return [id_line(number, k) + data for k, data in enumerate(out)]
 
     def _report(self, event: Event) -> None:
         if not self._failed:

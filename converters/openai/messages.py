@@ -69,12 +69,13 @@ def _assistant(message_id: str, message: Members, path: str) -> Message:
     said = refusal if message.get("content") is None else text_of(message, path)
     calls = list_at(message, "tool_calls", MOST_CALLS, path)
     where = step(path, "tool_calls")
+    thought = text_at(message, "reasoning_content", path)
     return Message(
         id=message_id,
         role="assistant",
         content=said,
         name=text_at(message, "name", path),
-        thinking=text_at(message, "reasoning_content", path) or "",
+        thoughts=(thought,) if thought else (),
         tool_calls=tuple(_call(an_object(each, step(where, at)), step(where, at)) for at, each in enumerate(calls)),
     )
 

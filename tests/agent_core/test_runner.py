@@ -12,7 +12,9 @@ from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.react import run as run_module
 from agent_core.react.pairing import paired
-from agent_core.sessions.entries import Entry, SessionKey, history_of
+from agent_core.sessions import leases as leases_module
+from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.store import Lease, LeaseLost
 from tests.agent_core.react.agents import add
@@ -20,7 +22,7 @@ from tests.app.doubles import until
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says
 
 KEY = SessionKey(user_id="u", session_id="s")
-PLACES = [("acquire", 1), ("load", 1), *(("append", nth) for nth in range(1, 6)), ("release", 1)]
+PLACES = [("acquire", 1), ("load", 1), *(("append", nth) for nth in range(1, 5))]
 
 
 class FailingStore(InMemoryStore):
@@ -48,9 +50,9 @@ class FailingStore(InMemoryStore):
         await self._use("load")
         return await super().load(key)
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
+    async def append(self, lease: Lease, entries: Sequence[Entry], *, release: bool = False) -> None:
         await self._use("append")
-        await super().append(lease, entries)
+        await super().append(lease, entries, release=release)
 
     async def release(self, lease: Lease) -> None:
         self.released += 1
@@ -81,19 +83,17 @@ async def test_a_store_that_fails_anywhere_is_one_terminal_event(
     method: str, nth: int, error: BaseException | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner_module, "SAVING", 0.05)
+    monkeypatch.setattr(leases_module, "SAVING", 0.05)
     monkeypatch.setattr(run_module, "SAVING", 0.05)
     store = FailingStore(method, nth, error)
     async with Engine(store=store) as engine:
         end = check_ended(await events_of(engine, adding(), "1+1?"), engine)
-        if method == "release":
-            assert isinstance(end, AgentEnd), "all was stored"
-        else:
-            assert isinstance(end, RunFailed)
-            if isinstance(error, OSError) or error is None:
-                assert end.code == "store_unavailable"
-            if isinstance(error, LeaseLost):
-                assert end.code == "worker_lost"
-            assert "secret" not in end.message
+        assert isinstance(end, RunFailed)
+        if isinstance(error, OSError) or error is None:
+            assert end.code == "store_unavailable"
+        if isinstance(error, LeaseLost):
+            assert end.code == "worker_lost"
+        assert "secret" not in end.message
         assert store.released == (0 if method == "acquire" else 1)
         again = check_ended(await events_of(engine, adding(), "and now?"), engine)
         assert isinstance(again, AgentEnd), "the session goes on"

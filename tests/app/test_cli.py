@@ -76,7 +76,7 @@ def get(url: str, key: str = "") -> str:
     ("arguments", "variables", "says"),
     [
         (["--host", "0.0.0.0"], {}, "set OSTINATO_API_KEYS"),
-        (["--store", "sqlite"], {}, "--store: 'sqlite' is no store"),
+        (["--store", "mysql"], {}, "--store: 'mysql'… is no store"),
         (["--model", "gpt"], {}, "--model: 'gpt' is not of the form provider:model"),
         (["--model", "nobody:x"], {}, "there is no model 'nobody:x'"),
         (["--port", "70000"], {}, "--port: the value should be less than or equal to 65535"),

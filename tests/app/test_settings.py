@@ -17,7 +17,7 @@ def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_defaults_are_those_of_the_documentation() -> None:
     settings = Settings()
-    assert (settings.host, settings.port, settings.store, settings.model) == ("127.0.0.1", 8000, "memory", None)
+    assert (settings.host, settings.port, settings.store, settings.model) == ("127.0.0.1", 8000, "sqlite", None)
     assert (settings.model_idle_seconds, settings.run_seconds, settings.ping_seconds) == (60, 900, 15)
     assert (settings.when_busy, settings.queue_size, settings.queue_seconds) == ("queue", 8, 30)
     assert (settings.drain_seconds, settings.body_limit, settings.log_level) == (10, 2_000_000, "info")
@@ -29,7 +29,7 @@ def test_the_example_file_names_every_setting_with_its_default() -> None:
     shown = dict(line.removeprefix("#").partition("=")[::2] for line in lines if line.startswith("#OSTINATO_"))
     for name, value in Settings().model_dump().items():
         text = shown.pop(f"OSTINATO_{name.upper()}")
-        if name not in ("api_keys", "api_key"):
+        if name not in ("api_keys", "api_key", "journal_key"):
             default = "" if value is None else ",".join(value) if isinstance(value, tuple) else f"{value}"
             assert text == default.removesuffix(".0"), name
     assert shown == {}
@@ -61,7 +61,10 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("PORT", "70000", "less than or equal to 65535"),
         ("PORT", "http", "valid integer"),
-        ("STORE", "sqlite", "'sqlite' is no store: only 'memory' exists so far"),
+        ("STORE", "redis://:secret@host", "'redis'… is no store: use 'sqlite', 'memory' or a postgresql:// URL"),
+        ("ON_DISCONNECT", "stay", "'cancel' or 'continue'"),
+        ("MAX_SESSIONS", "0", "greater than or equal to 1"),
+        ("SESSION_DAYS", "-1", "greater than 0"),
         ("MODEL", "gpt", "'gpt' is not of the form provider:model"),
         ("WHEN_BUSY", "wait", "'queue' or 'reject'"),
         ("QUEUE_SIZE", "-1", "greater than or equal to 0"),
@@ -91,8 +94,8 @@ def test_a_wrong_value_is_one_sentence_that_names_the_variable(
 
 
 def test_a_wrong_option_is_named_as_it_was_typed() -> None:
-    with pytest.raises(SettingsError, match=r"^--store: 'sqlite' is no store"):
-        read_settings({"store": "sqlite"})
+    with pytest.raises(SettingsError, match=r"^--store: 'mysql'… is no store"):
+        read_settings({"store": "mysql"})
 
 
 def test_the_keys_are_those_of_both_settings_and_none_where_they_name_nobody() -> None:

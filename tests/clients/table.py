@@ -10,6 +10,9 @@ from xml.etree import ElementTree
 
 CLIENTS = {
     "test_agui_node": "@ag-ui/client",
+    "test_sessions_node": "@ag-ui/client",
+    "test_reattach_node": "@ag-ui/client",
+    "test_restarts_node": "@ag-ui/client",
     "test_agui_validate": "ag-ui-validate",
     "test_openai_python": "openai-python",
     "test_openai_node": "openai-node",

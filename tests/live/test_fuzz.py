@@ -9,6 +9,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -134,8 +135,9 @@ def frames_in(text: str) -> list[str]:
     blocks = text.split("\n\n")
     assert blocks.pop() == "", "the last event has no end"
     blocks = [block for block in blocks if not block.startswith(":")]
-    assert all(block.startswith("data: ") and "\n" not in block for block in blocks)
-    return [block.removeprefix("data: ") for block in blocks]
+    found = [re.fullmatch(r"(?:id: [0-9]+\.[0-9]+\n)?data: (.*)", block) for block in blocks]
+    assert None not in found
+    return [each[1] for each in found if each is not None]
 
 
 async def fuzz(path: str, make: Callable[[int], Case], check: Check) -> tuple[list[Client], Watchdog]:

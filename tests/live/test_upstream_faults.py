@@ -7,7 +7,8 @@ import pytest
 from agent_core import Agent, tool
 from agent_core.messages import Message
 from agent_core.models.openai_chat import OpenAIChat
-from agent_core.sessions.entries import SessionKey, history_of
+from agent_core.sessions.entries import SessionKey
+from agent_core.sessions.history import history_of
 from app.settings import Settings
 from tests.app.doubles import Running
 from tests.scripted import Reply, ScriptedUpstream, Step, answer, calls, error, refuse_port, says, sse, text

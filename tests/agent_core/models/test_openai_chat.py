@@ -73,10 +73,12 @@ def test_a_conversation_is_sent_as_chat_completions_wants_it() -> None:
         Message(id="1", role="system", content="Be brief."),
         Message(id="2", role="developer", content=(TextPart(text="Be "), TextPart(text="kind."))),
         Message(id="3", role="user", content="What time is it?", name="ada"),
-        Message(id="4", role="assistant", thinking="hm", tool_calls=(call, ToolCall(id="c2", name="x", arguments=""))),
+        Message(
+            id="4", role="assistant", thoughts=("hm",), tool_calls=(call, ToolCall(id="c2", name="x", arguments=""))
+        ),
         Message(id="5", role="tool", tool_call_id="c1", name="get_time", content="12:00"),
         Message(id="6", role="tool", tool_call_id="c2", name="x", content="failed", status="error"),
-        Message(id="7", role="assistant", content="Noon.", thinking="hm"),
+        Message(id="7", role="assistant", content="Noon.", thoughts=("hm",)),
     ) == [
         {"role": "system", "content": "Be brief."},
         {"role": "developer", "content": "Be kind."},
@@ -126,7 +128,7 @@ def test_an_assistant_message_without_anything_is_an_empty_text() -> None:
 
 
 def test_thinking_is_replayed_only_where_it_is_asked_for() -> None:
-    message = Message(id="1", role="assistant", content="Hi", thinking="hm")
+    message = Message(id="1", role="assistant", content="Hi", thoughts=("hm",))
     assert sent(message) == [{"role": "assistant", "content": "Hi"}]
     assert sent(message, replay_thinking=True) == [{"role": "assistant", "content": "Hi", "reasoning_content": "hm"}]
 

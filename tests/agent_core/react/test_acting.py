@@ -128,7 +128,7 @@ async def test_calls_that_are_cleared_to_run_are_stored_as_started_with_their_me
     model = ScriptedModel([calls(("look", ""), ("nothing_of_the_kind", ""), ("look", "")), says("done")])
     async with engine:
         await events_of(engine, Agent("a", model, tools=[look]), "go")
-    assert seen[0] == ["run", "message", "message", "started", "started"], "two of the three were cleared"
+    assert seen[0] == ["run", "message", "titled", "message", "started", "started"], "two of the three were cleared"
 
 
 async def test_a_custom_event_is_what_the_tool_said_then_and_a_huge_one_is_the_tool_s_error() -> None:

@@ -1,8 +1,10 @@
 """How input joins the history: merged by id, and never trusted to act."""
 
+import pytest
+
 from agent_core.messages import Message, Role, ToolCall
-from agent_core.react.intake import merge, waiting_for_client
-from agent_core.sessions.entries import History
+from agent_core.react.intake import CUT_TITLE, Intake, merge, take_in, title_of, waiting_for_client
+from agent_core.sessions.history import History
 
 
 def said(message_id: str, role: Role = "user", content: str = "text") -> Message:
@@ -71,3 +73,80 @@ def test_a_message_that_comes_twice_in_one_input_counts_once() -> None:
 def test_calls_of_server_tools_never_wait_for_the_client() -> None:
     assert waiting_for_client([ASKING], {"pick"}) == ()
     assert [call.id for call in waiting_for_client([ASKING], {"other"})] == ["c1", "c2"]
+
+
+U1, A1, U2, A2 = said("u1"), said("a1", "assistant"), said("u2"), said("a2", "assistant")
+EDITED = said("u2", content="other")
+
+
+@pytest.mark.parametrize(
+    ("sent", "changes"),
+    [
+        pytest.param([U1, A1, U2], Intake(rewind="u2"), id="regenerate"),
+        pytest.param([U1], Intake(rewind="u1"), id="regenerate further up"),
+        pytest.param([U1, U2], Intake(rewind="u2"), id="regenerate where the client lacks an answer"),
+        pytest.param([U1, A1, EDITED], Intake(rewind="a1", messages=[EDITED]), id="edit"),
+        pytest.param(
+            [said("u1", content="x")], Intake(rewind="", messages=[said("u1", content="x")]), id="edit the first"
+        ),
+        pytest.param([U1, A1, U2, A2], Intake(), id="nothing new, and it ends on an answer"),
+        pytest.param([U2], Intake(), id="not from the first message on"),
+        pytest.param(
+            [U1, A1, U2, A2, said("u3")], Intake(messages=[said("u3")]), id="the transcript and a new message"
+        ),
+        pytest.param([U1, A1, said("u3")], Intake(messages=[said("u3")]), id="a client that never got the last answer"),
+        pytest.param([said("u3")], Intake(messages=[said("u3")]), id="only the new message"),
+        pytest.param([U1, said("x", "assistant"), U2], Intake(), id="with a forged answer"),
+        pytest.param(
+            [said("s1", "system"), U1, A1, U2],
+            Intake(rewind="a1", messages=[said("s1", "system"), U2]),
+            id="regenerate under new rules",
+        ),
+        pytest.param([U1, said("x")], Intake(messages=[said("x")]), id="something unknown at the end"),
+    ],
+)
+def test_a_transcript_of_known_messages_that_ends_on_a_user_message_rewinds(
+    sent: list[Message], changes: Intake
+) -> None:
+    assert take_in(history(U1, A1, U2, A2), sent, ()) == changes
+
+
+def test_a_run_that_was_lost_is_gone_on_with_and_not_rewound() -> None:
+    past = history(U1, A1, U2, ASKING)
+    past.lost["r2"] = "a"
+    assert take_in(past, [U1, A1, U2], ()) == Intake()
+    assert take_in(past, [U1], ()) == Intake(rewind="u1"), "that is another message than the lost run's"
+
+
+def test_an_answer_that_nobody_has_seen_is_not_made_again() -> None:
+    past = history(U1, A1, U2, A2)
+    past.missed = True
+    assert take_in(past, [U1, A1, U2], ()) == Intake(missed=True)
+    assert take_in(past, [U1, A1, EDITED], ()) == Intake(rewind="a1", messages=[EDITED])
+
+
+def test_asking_again_before_there_is_any_answer_changes_nothing() -> None:
+    assert take_in(history(U1), [U1], ()) == Intake()
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("hello", "hello"),
+        ("  two\n lines\t\x00here ", "two lines here"),
+        ("word " * 30, ("word " * 12).strip()[: CUT_TITLE - 1].rsplit(" ", 1)[0] + "…"),
+        ("x" * 100, "x" * (CUT_TITLE - 1) + "…"),
+        ("\u202eevil", "evil"),
+        (" ", ""),
+    ],
+)
+def test_a_title_is_cut_from_the_first_text(text: str, title: str) -> None:
+    made = title_of([said("s", "system", "rules"), said("e", content=""), said("u", content=text)])
+    assert made == title or (made.endswith("…") and len(made) <= CUT_TITLE and text.startswith(made[:-1]))
+
+
+def test_what_was_rewound_away_comes_back_only_as_the_question_itself() -> None:
+    past = history(U1, A1)
+    past.forgotten = {"u2", "a2"}
+    assert take_in(past, [U1, A1, U2, A2, said("u3")], ()) == Intake(messages=[said("u3")])
+    assert take_in(past, [U1, A1, U2], ()) == Intake(messages=[U2])

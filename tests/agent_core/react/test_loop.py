@@ -205,6 +205,7 @@ async def test_calls_that_a_lost_run_left_open_are_answered_before_what_the_user
         hurt = Message(id="x", role="assistant", tool_calls=tuple(ToolCall(id=i, name="add") for i in "12"))
         await session.observe(agent, [Message(id="u0", role="user", content="earlier")])
         lease = await engine.store.acquire(session.key, "lost worker")
+        assert lease is not None
         await engine.store.append(lease, [message_entry("r0", "a", hurt), started_entry("r0", "1")])
         events = await events_of(engine, agent, "go on")
         assert [status for status, _ in results(events)] == ["interrupted", "not_run"]
@@ -276,7 +277,7 @@ async def test_pending_calls_are_settled_before_the_summary_in_this_order(caplog
         run = engine.admit(agent, "go", user_id="u", session_id="s")
         events: list[Event] = []
         run.attach(Collected(events))
-        run.lease = await engine.store.acquire(key, "w")
+        run.lease = (await engine._runner._leases.open(key, wait=0)).lease
         pending = Message(id="x", role="assistant", tool_calls=(ToolCall(id="c", name="add"),))
         await run.commit(Message(id="u", role="user", content="go"), pending)
         with caplog.at_level(logging.DEBUG):

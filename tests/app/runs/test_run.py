@@ -1,27 +1,28 @@
 """A served run: it goes on as long as somebody reads it, and a while longer for a client that comes again."""
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from agent_core import Agent, Engine
 from agent_core.errors import ModelError
 from agent_core.events import AgentEnd, Event, RunFailed, TextDelta
-from app.runs.run import Attached, ServedRun
+from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from tests.agent_core.react.agents import add
 from tests.doubles import ScriptedModel, Step, calls, says
 
 
 @asynccontextmanager
 async def served(
-    *steps: Step, keep: bool = True, seconds: float = 60
+    *steps: Step, keep: bool = True, seconds: float = 60, on_disconnect: OnDisconnect = "cancel"
 ) -> AsyncIterator[tuple[ServedRun, ScriptedModel]]:
     """A run on an engine of its own, started and not yet read."""
     model = ScriptedModel(steps)
     agent = Agent("a", model, tools=[add], max_retries=0)
     async with Engine() as engine:
         run = engine.admit(agent, "go", user_id="u", session_id="s")
-        yield ServedRun(engine, run, seconds, keep=keep), model
+        yield ServedRun(engine, run, seconds, Manner(keep=keep, on_disconnect=on_disconnect)), model
 
 
 async def read(attached: Attached) -> list[Event]:
@@ -82,6 +83,37 @@ async def test_a_run_with_another_reader_goes_on() -> None:
         assert text_of(await read(second)) == "hi"
         await run.task
         assert status_of(run) == "completed"
+
+
+async def test_where_runs_go_on_the_last_reader_that_leaves_stops_nothing() -> None:
+    go_on = asyncio.Event()
+    async with served([go_on, *says("hi")], on_disconnect="continue") as (run, model):
+        attached = run.attach()
+        await model.streaming.wait()
+        attached.leave()
+        go_on.set()
+        await run.task
+        assert status_of(run) == "completed"
+        assert text_of(await read(run.attach())) == "hi"
+
+
+async def test_a_run_that_has_ended_keeps_its_log_and_lets_go_of_the_rest() -> None:
+    async with served(calls(("add", '{"a":1,"b":2}')), says("3")) as (run, _):
+        await read(run.attach())
+        await run.task
+        await asyncio.sleep(0)
+        assert run._run is None
+        assert run.acted
+        assert run.waiting == ()
+        gone = weakref.ref(run.log)
+        dropped = []
+        run.when_dropped(lambda: dropped.append(run.run_id))
+        run.drop()
+        run.drop()
+        assert dropped == [run.run_id]
+        held = gone()
+        assert held is not None
+        assert (held.kept, held.size, held.whole) == (0, 0, False), "although somebody holds the run"
 
 
 async def test_a_kept_run_is_read_again_from_its_first_event_on() -> None:

@@ -3,6 +3,7 @@ rather than taken from the code under test.
 """
 
 import json
+import re
 from typing import Any
 
 from ag_ui.core import Event as AguiEvent
@@ -26,19 +27,28 @@ def _refuse(constant: str) -> Any:
 
 
 def read(stream: bytes) -> list[dict[str, Any]]:
-    """The stream's events. Each is held against the protocol's models, and against nulls."""
+    """The stream's events. Each is held against the protocol's models, and against nulls; ids must ascend."""
+    return [event for _, event in read_ids(stream)]
+
+
+def read_ids(stream: bytes) -> list[tuple[tuple[int, int] | None, dict[str, Any]]]:
+    """As `read`, each event with its id."""
     assert b"\r" not in stream
     assert stream == b"" or stream.endswith(b"\n\n")
-    events: list[dict[str, Any]] = []
+    events: list[tuple[tuple[int, int] | None, dict[str, Any]]] = []
+    last = (0, 0)
     for block in stream.split(b"\n\n")[:-1]:
-        assert block.startswith(b"data: {")
-        assert b"\n" not in block
-        assert len(block) + 2 <= 1_000_000
-        event = json.loads(block.removeprefix(b"data: "), parse_constant=_refuse)
+        found = re.fullmatch(rb"(?:id: ([1-9][0-9]*)\.([0-9]+)\n)?data: (\{.*)", block)
+        assert found is not None, block[:200]
+        number = None if found[1] is None else (int(found[1]), int(found[2]))
+        assert number is None or number > last
+        last = number or last
+        assert len(found[3]) + 8 <= 1_000_000
+        event = json.loads(found[3], parse_constant=_refuse)
         assert "timestamp" not in event or isinstance(event["timestamp"], int)
         assert [name for name in event if event[name] is None and (event["type"], name) not in NULLABLE] == []
         MODELS.validate_python(event)
-        events.append(event)
+        events.append((number, event))
     return events
 
 

@@ -79,7 +79,7 @@ def test_nulls_defaults_and_unknown_members_change_nothing(members: dict[str, An
         ({"role": "assistant", "content": "a", "refusal": None, "annotations": [], "audio": None,
           "function_call": None, "parsed": None, "tool_calls": None}, {"role": "assistant", "content": "a"}),
         ({"role": "assistant", "content": "a", "reasoning_content": "r"},
-         {"role": "assistant", "content": "a", "thinking": "r"}),
+         {"role": "assistant", "content": "a", "thoughts": ("r",)}),
         ({"role": "tool", "tool_call_id": "c1", "content": "r"},
          {"role": "tool", "tool_call_id": "c1", "content": "r"}),
         ({"role": "tool", "tool_call_id": "c1", "name": "n", "content": [{"type": "text", "text": "r"}]},

@@ -1,0 +1,89 @@
+"""How a run begins: what a lost run left behind is repaired, the input is taken in, and both are stored
+in one step. When `begin` returns, the input is acknowledged."""
+
+from agent_core.events import FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
+from agent_core.messages import Message, ToolCall
+from agent_core.react.acting import result_event
+from agent_core.react.intake import Intake, take_in, title_of, waiting_for_client
+from agent_core.react.pairing import open_calls, result_of
+from agent_core.react.run import Run
+from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
+from agent_core.sessions.state import copy_of, same_json
+
+
+async def begin(run: Run) -> bool:
+    """Take the input in. True where that is all: it asks for an answer that is there already, and that
+    nobody has seen (then it is told again).
+
+    Where the person said something new, the calls that a lost run left open are answered here: one that had
+    started was interrupted, the others were not run. Else they are left to `act_again`.
+    """
+    history = run.history
+    waiting = waiting_for_client(history.messages, run.tools)
+    intake = take_in(history, run.input.messages, waiting, whole=run.input.whole)
+    lost = [] if intake.rewind is not None else _lost_results(run, intake, waiting)
+    entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
+    entries.append(run_entry(run.run_id, run.agent.name))
+    entries += _entries(run, intake, lost)
+    title = "" if run.ephemeral or history.title else title_of(intake.messages)
+    if title:
+        history.title = title
+        entries.append(titled_entry(run.run_id, title))
+    entries += _state(run)
+    await run.append(*entries)
+    history.lost.clear()
+    if intake.rewind is not None:
+        history.rewind(intake.rewind)
+    for message in (*lost, *intake.messages):
+        history.add(message)
+    _tell(run, intake, lost)
+    return intake.missed
+
+
+def _entries(run: Run, intake: Intake, lost: list[Message]) -> list[Entry]:
+    rewound = [] if intake.rewind is None else [rewound_entry(run.run_id, run.agent.name, intake.rewind)]
+    return rewound + [message_entry(run.run_id, run.agent.name, each) for each in (*lost, *intake.messages)]
+
+
+def _lost_results(run: Run, intake: Intake, waiting: tuple[ToolCall, ...]) -> list[Message]:
+    """Results for the calls that a lost run left open and that are not to be run any more."""
+    said = any(message.role != "tool" for message in intake.messages)
+    results: list[Message] = []
+    for call in open_calls(run.history.messages):
+        if call in waiting:
+            continue
+        started = call.id in run.history.started
+        tool = run.tools.get(call.name)
+        if said or (started and not getattr(tool, "idempotent", False)):  # a user's own Tool may not have it
+            results.append(result_of(call, "interrupted" if started else "not_run"))
+    return results
+
+
+def _state(run: Run) -> list[Entry]:
+    """The client's state becomes the session's where it brings one. An empty one is what a fresh client
+    sends and takes nothing away; the client is told what there is."""
+    given = run.input.state
+    if given is None or given == {}:
+        return []
+    run.told_state = True  # it knows its own
+    change = run.change_state(copy_of(given))
+    run.told_state = False  # the first change in a run goes out whole
+    return [] if change is None else [change[0]]
+
+
+def _tell(run: Run, intake: Intake, lost: list[Message]) -> None:
+    run.announce()
+    history = run.history
+    if history.state is not None and history.state != {} and not same_json(history.state, run.input.state):
+        run.told_state = True
+        run.emit(StateSnapshot(run_id=run.run_id, value=copy_of(history.state), size=len(str(history.state))))
+    if intake.rewind is not None:
+        run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
+    unasked = [message for message in intake.messages if message.role == "tool" and message.status == "not_run"]
+    for result in (*lost, *unasked):  # the client knows its own answers; these are ours
+        run.emit(result_event(run, result))
+    if intake.missed:
+        run.emit(MessagesSnapshot(run_id=run.run_id, messages=tuple(history.messages)))
+        run.answer = next((each for each in reversed(history.messages) if each.role == "assistant"), None)
+        if run.answer is not None:
+            run.emit(FinalOutput(run_id=run.run_id, reply_id=run.answer.id, text=run.answer.text))

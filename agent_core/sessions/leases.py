@@ -1,0 +1,114 @@
+"""One worker's leases: how it becomes a session's writer, also while another worker still is."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_core.errors import RunError
+from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.keeper import Keeper
+from agent_core.sessions.store import Lease, Store
+
+logger = logging.getLogger(__name__)
+
+SAVING = 10.0
+"""Seconds that the store may take for one answer, and a run to pair, save and release at its end."""
+
+POLL = 0.05
+"""Seconds before a session that another worker holds is tried again; each wait is twice as long, up to 1 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes to a session: its lease, and the entries as they stood when it began."""
+
+    store: Store
+    lease: Lease
+    entries: Sequence[Entry]
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Append the entries, where there are any. Raises RunError."""
+        if entries:
+            await self.store.append(self.lease, entries)
+
+
+class Leases:
+    """Acquires sessions for one owner. Its keeper's heart beats as long as something is held."""
+
+    def __init__(self, store: Store, owner: str, keeper: Keeper | None = None) -> None:
+        self._store = store
+        self._owner = owner
+        self._keeper = keeper
+        self._late: set[asyncio.Task[None]] = set()
+
+    async def aclose(self) -> None:
+        """Wait for what is still being given free, and sign off."""
+        if self._late:
+            await asyncio.wait(self._late, timeout=SAVING)
+        if self._keeper is not None:
+            await self._keeper.aclose()
+
+    def check(self) -> None:
+        """Raise LeaseLost where this worker has to take its leases for lost."""
+        if self._keeper is not None:
+            self._keeper.check()
+
+    async def open(self, key: SessionKey, *, wait: float, waiting: Callable[[], None] = lambda: None) -> Writer:
+        """Become the session's writer and read it.
+
+        While another worker holds it, wait up to `wait` seconds; `waiting` is called when that begins. Raises
+        RunError: `session_busy_timeout` (`session_busy` where it must not wait at all), `store_unavailable`.
+        """
+        try:
+            lease = await self._acquire(key, wait, waiting)
+            try:
+                async with asyncio.timeout(SAVING):
+                    return Writer(self._store, lease, await self._store.load(key))
+            except BaseException:
+                await self.release(lease)
+                raise
+        except TimeoutError as error:
+            raise RunError("store_unavailable", detail="no answer in time") from error
+
+    async def release(self, lease: Lease) -> None:
+        """Give the session free. What fails here is only logged: the lease will expire."""
+        try:
+            async with asyncio.timeout(SAVING):
+                await self._store.release(lease)
+        except Exception as error:
+            logger.warning("a session could not be given free (%s); its lease will expire", type(error).__name__)
+
+    async def _acquire(self, key: SessionKey, wait: float, waiting: Callable[[], None]) -> Lease:
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + wait, POLL
+        while True:
+            async with asyncio.timeout(SAVING):
+                if self._keeper is not None:
+                    await self._keeper.ensure()
+                lease = await self._try(key)
+            if lease is not None:
+                return lease
+            if wait <= 0:
+                raise RunError("session_busy")
+            waiting()
+            if loop.time() + pause > until:
+                raise RunError("session_busy_timeout")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    async def _try(self, key: SessionKey) -> Lease | None:
+        """Acquire; a session that is acquired when nobody waits for it any more is given free again."""
+        task = asyncio.get_running_loop().create_task(self._store.acquire(key, self._owner))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            late = asyncio.get_running_loop().create_task(self._give_back(task))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
+            raise
+
+    async def _give_back(self, acquiring: "asyncio.Task[Lease | None]") -> None:
+        await asyncio.wait({acquiring})
+        if not acquiring.cancelled() and acquiring.exception() is None and (lease := acquiring.result()) is not None:
+            await self.release(lease)

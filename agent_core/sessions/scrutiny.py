@@ -1,0 +1,139 @@
+"""What an entry's body must be beyond its type, where it comes from outside."""
+
+from typing import Any, get_args
+
+import orjson
+
+from agent_core.agent import AGENT_NAME
+from agent_core.errors import SENTENCES
+from agent_core.events import RunStatus
+from agent_core.messages import Message
+from agent_core.names import is_title
+from agent_core.sessions.entries import (
+    Body,
+    EndBody,
+    ForkedBody,
+    MessageBody,
+    RewoundBody,
+    RunBody,
+    StartedBody,
+    StateBody,
+    TitledBody,
+)
+from agent_core.sessions.fork import Standing
+from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, Patch
+
+LONGEST_MESSAGE_ID = 256
+LONGEST_CALL_ID = 1_024
+"""Characters. Providers choose the ids of calls."""
+
+LATEST = 2**53
+"""The largest time and number: the largest that every reader of JSON has exactly."""
+
+OPERATIONS = frozenset({"add", "remove", "replace", "move"})
+"""What a patch may do. Not `copy`: a short line of copies makes a huge state."""
+
+
+class Wrong(Exception):
+    """What is wrong with a line."""
+
+
+class Scrutiny:
+    """Looks at one body after another, in the order of the entries; `standing` is what came before."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.standing = standing
+        self._state: Any = None
+        self._patches = 0
+
+    def examine(self, body: Body) -> None:
+        """Raises Wrong."""
+        match body:
+            case RunBody():
+                _check_agent(body.agent)
+                _check_number(body.at, "at")
+            case MessageBody():
+                _check_agent(body.agent)
+                _check_message(body.message)
+                if body.message.id in self.standing.of(body.agent).message_ids:
+                    raise Wrong("body.message.id is that of an earlier message.")
+            case StartedBody():
+                _check_id(body.call_id, "call_id", LONGEST_CALL_ID)
+            case EndBody():
+                _check_end(body)
+            case RewoundBody():
+                _check_agent(body.agent)
+                if body.after and body.after not in self.standing.of(body.agent).message_ids:
+                    raise Wrong("body.after is no message of the agent's.")
+            case StateBody():
+                self._state_after(body)
+            case TitledBody() if not is_title(body.title):
+                raise Wrong("body.title must be one line of 1 to 200 characters, without blanks at its ends.")
+            case ForkedBody():
+                _check_id(body.session_id, "session_id")
+                _check_id(body.message_id, "message_id")
+
+    def _state_after(self, body: StateBody) -> None:
+        if body.patch is None:
+            self._state, self._patches = body.value, 0
+        else:
+            self._patches += 1
+            if self._patches > MOST_PATCHES:
+                raise Wrong(f"there are more than {MOST_PATCHES} patches of the state in a row.")
+            self._state = _patched(self._state, body.patch)
+        try:
+            size = len(orjson.dumps(self._state))
+        except TypeError:
+            raise Wrong("the state is nested too deep.") from None
+        if size > LARGEST_STATE:
+            raise Wrong(f"the state has {size} bytes, but at most {LARGEST_STATE} are kept.")
+
+
+def _patched(state: Any, patch: Patch) -> Any:
+    # Imported here: most sessions have no state, and start-up time counts.
+    import jsonpatch
+
+    if any(each.get("op") not in OPERATIONS for each in patch if isinstance(each.get("op"), str)):
+        raise Wrong(f"body.patch may only {', '.join(sorted(OPERATIONS))}.")
+    try:
+        return jsonpatch.JsonPatch(patch).apply(state, in_place=True)
+    except Exception:  # the library meets shapes that it does not expect with errors of all kinds
+        raise Wrong("body.patch does not fit the state.") from None
+
+
+def _check_agent(name: str) -> None:
+    if not AGENT_NAME.fullmatch(name):
+        raise Wrong("body.agent must be 1 to 64 of A-Z a-z 0-9 _ -.")
+
+
+def _check_id(value: str, name: str, most: int = LONGEST_MESSAGE_ID) -> None:
+    if not 0 < len(value) <= most:
+        raise Wrong(f"body.{name} must have 1 to {most} characters.")
+
+
+def _check_number(value: int, name: str) -> None:
+    if not 0 <= value <= LATEST:
+        raise Wrong(f"body.{name} is out of range.")
+
+
+def _check_message(message: Message) -> None:
+    _check_id(message.id, "message.id")
+    if message.role == "tool":
+        _check_id(message.tool_call_id or "", "message.tool_call_id", LONGEST_CALL_ID)
+    if message.role != "assistant" and (message.tool_calls or message.thoughts):
+        raise Wrong("body.message: only an assistant message has tool calls and thoughts.")
+    ids = [call.id for call in message.tool_calls]
+    for call in message.tool_calls:
+        _check_id(call.id, "message.tool_calls[].id", LONGEST_CALL_ID)
+    if len(ids) != len(set(ids)):
+        raise Wrong("body.message.tool_calls has an id twice.")
+
+
+def _check_end(body: EndBody) -> None:
+    if body.status == "failed":
+        if body.code not in SENTENCES:
+            raise Wrong("body.code is not one that a failed run can have.")
+    elif body.status not in get_args(RunStatus):
+        raise Wrong(f"body.status must be one of {', '.join(get_args(RunStatus))}, failed.")
+    _check_number(body.at, "at")
+    _check_number(body.last, "last")

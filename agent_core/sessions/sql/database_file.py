@@ -1,0 +1,87 @@
+"""The file that SQLite keeps sessions in: its folder, its lock, and whether it is still in its place."""
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from agent_core.sessions.sql.failures import StoreError
+
+DATABASE = "sessions.db"
+LOCK = "lock"
+
+PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "cache_size = -16384",  # KiB
+    "journal_size_limit = 16777216",
+)
+
+Identity = tuple[int, int]
+
+
+class DatabaseFile:
+    """The database in a data directory, which is locked until `close`: no other process opens it meanwhile.
+
+    Makes what is not there, for its owner alone. Raises StoreError.
+    """
+
+    def __init__(self, data_dir: Path, *, busy_timeout: float) -> None:
+        self.path = (data_dir / DATABASE).absolute()
+        self._busy_timeout = busy_timeout
+        self._wal: Identity | None = None
+        try:
+            data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(data_dir / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"The data directory {data_dir} cannot be used ({error.strerror}).") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._database = self._identity(self.path)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise StoreError(f"The data directory {data_dir} is in use by another server.") from None
+        except OSError as error:
+            os.close(self._lock)
+            raise StoreError(f"{self.path} cannot be opened ({error.strerror}).") from error
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection that begins no transaction by itself. A file that is gone is not made anew."""
+        self.check()
+        conn = sqlite3.connect(
+            f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=self._busy_timeout, isolation_level=None
+        )
+        try:
+            for pragma in PRAGMAS:
+                conn.execute(f"PRAGMA {pragma}").fetchall()
+            conn.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        except BaseException:
+            conn.close()
+            raise
+        self._wal = None
+        return conn
+
+    def check(self) -> bool:
+        """Raise OSError where the database is not in its place any more: what is written would be found by
+        nobody. False where only its write-ahead log was taken away, and a new connection heals that."""
+        if self._identity(self.path) != self._database:
+            raise FileNotFoundError
+        try:
+            wal = self._identity(f"{self.path}-wal")
+        except FileNotFoundError:
+            return self._wal is None
+        self._wal = self._wal or wal
+        return self._wal == wal
+
+    def close(self) -> None:
+        """Unlock the directory. Idempotent."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _identity(self, path: str | Path) -> Identity:
+        status = os.stat(path)
+        return status.st_dev, status.st_ino

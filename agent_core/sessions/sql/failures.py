@@ -1,0 +1,31 @@
+"""What goes wrong with a store, and what it is called outside."""
+
+import sqlite3
+
+from agent_core.errors import RunError
+
+
+class StoreError(ValueError):
+    """The store cannot be opened. One sentence, for the command line; it holds no password."""
+
+
+def unavailable(error: BaseException) -> RunError:
+    """What a run is told where the store failed. The detail is the error's name and never its text, which
+    may hold what was to be stored."""
+    return RunError("store_unavailable", detail=name_of(error))
+
+
+def name_of(error: BaseException) -> str:
+    """The error's type and, where the database has one, its code: `OperationalError SQLITE_FULL`."""
+    cause = error_of_driver(error)
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorname", "")
+    else:
+        code = getattr(cause, "sqlstate", None) or ""
+    return f"{type(cause).__name__} {code}".rstrip()
+
+
+def error_of_driver(error: BaseException) -> BaseException:
+    """The driver's own error inside one of SQLAlchemy's."""
+    inner = getattr(error, "orig", None)
+    return inner if isinstance(inner, BaseException) else error

@@ -1,0 +1,106 @@
+"""From any older database to the tables of `tables.py`, one version at a time.
+
+A migration that was released is never changed: there are databases that it made.
+"""
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, bindparam, func, insert, inspect, select, update
+
+from agent_core.sessions.sql.failures import StoreError
+from agent_core.sessions.sql.tables import meta
+
+Migration = Sequence[str] | Callable[[Connection], None]
+"""Statements, in which {id}, {bytes} and {float} stand for the database's types; or a function."""
+
+_FIRST = (
+    """CREATE TABLE workers (
+        owner TEXT NOT NULL PRIMARY KEY,
+        expires_at {float} NOT NULL
+    )""",
+    """CREATE TABLE sessions (
+        id {id},
+        user_id TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        owner TEXT,
+        fence BIGINT NOT NULL,
+        head BIGINT NOT NULL,
+        tip {bytes} NOT NULL,
+        title TEXT NOT NULL,
+        created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL,
+        cancel_requested_at BIGINT,
+        UNIQUE (user_id, session_id)
+    )""",
+    "CREATE INDEX sessions_of_user ON sessions (user_id, updated_at, id) WHERE head > 0",
+    "CREATE INDEX sessions_cancelled ON sessions (owner) WHERE cancel_requested_at IS NOT NULL",
+    """CREATE TABLE entries (
+        session BIGINT NOT NULL,
+        seq BIGINT NOT NULL,
+        lane TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        body {bytes} NOT NULL,
+        mac {bytes} NOT NULL,
+        PRIMARY KEY (session, seq)
+    )""",
+    """CREATE TABLE tombstones (
+        id BIGINT NOT NULL PRIMARY KEY,
+        head BIGINT NOT NULL,
+        tip {bytes} NOT NULL,
+        deleted_at BIGINT NOT NULL,
+        mac {bytes} NOT NULL
+    )""",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+
+TYPES = {
+    "sqlite": {"id": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "float": "DOUBLE"},
+    "postgresql": {"id": "BIGSERIAL PRIMARY KEY", "bytes": "BYTEA", "float": "DOUBLE PRECISION"},
+}
+
+_LOCK = 7_035_160_911_304_725_362  # any number that others do not use
+
+_VERSION = select(meta.c.value).where(meta.c.name == "schema_version")
+_BEGIN = insert(meta).values(name="schema_version", value="0")
+_ADVANCE = update(meta).where(meta.c.name == "schema_version").values(value=bindparam("version"))
+
+
+def migrate(conn: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> bool:
+    """Take one step in the caller's transaction; True while another is left.
+
+    Of workers that start at once one takes the step, and the others wait and find it done. Raises StoreError
+    for a database that is newer than this code, or is not ours.
+    """
+    if conn.dialect.name == "postgresql":
+        conn.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+    if not inspect(conn).has_table("meta"):
+        meta.create(conn)
+        conn.execute(_BEGIN)
+    version = _read_version(conn)
+    if version > len(migrations):
+        raise StoreError(
+            f"The database has version {version} of the schema, and this Ostinato knows {len(migrations)}:"
+            " a newer one has used it."
+        )
+    if version < len(migrations):
+        _carry_out(conn, migrations[version])
+        conn.execute(_ADVANCE, {"version": str(version + 1)})
+    return version + 1 < len(migrations)
+
+
+def _read_version(conn: Connection) -> int:
+    columns = {column["name"] for column in inspect(conn).get_columns("meta")}
+    version = conn.execute(_VERSION).scalar() if {"name", "value"} <= columns else None
+    if version is None or not version.isdigit():
+        raise StoreError("The database has a table `meta` that is not Ostinato's: give it a database of its own.")
+    return int(version)
+
+
+def _carry_out(conn: Connection, migration: Migration) -> None:
+    if callable(migration):
+        migration(conn)
+        return
+    for statement in migration:
+        conn.exec_driver_sql(statement.format_map(TYPES[conn.dialect.name]))

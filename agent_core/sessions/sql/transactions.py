@@ -1,0 +1,209 @@
+"""What a store does, as functions over a connection: the same for SQLite and PostgreSQL.
+
+Each function is one piece of work in a transaction of its caller's. What it raises comes before anything is
+changed.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import Connection, delete
+
+from agent_core.errors import RunError
+from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of
+from agent_core.sessions.journal.chain import Journal
+from agent_core.sessions.pages import cut_page, read_cursor
+from agent_core.sessions.sql import statements
+from agent_core.sessions.sql.tables import workers
+from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo
+
+BROKEN = -1
+"""The row of a lease whose acquisition was lost with its transaction."""
+
+FORGOTTEN = 3600.0
+"""Seconds after which a worker that died has not even a row any more."""
+
+_END = 10**18  # behind every time and every id: where the first page begins
+_FILLING = "0" * 8192  # more than a page of either database
+
+
+def acquire(conn: Connection, journal: Journal, key: SessionKey, owner: str) -> Lease | None:
+    values = {"user": key.user_id, "name": key.session_id, "me": owner}
+    found = conn.execute(statements.TAKE, values).first() or conn.execute(statements.MAKE, values).first()
+    if found is None:
+        return None
+    row, fence, head, tip = found
+    return Lease(
+        key=key,
+        owner=owner,
+        fence=fence,
+        head=head,
+        row=row,
+        tip=tip if head else journal.genesis(row, key),
+    )
+
+
+def break_lease(lease: Lease | None) -> None:
+    """The lease was given out, and then its transaction failed."""
+    if lease is not None:
+        lease.row = BROKEN
+
+
+def load(conn: Connection, key: SessionKey) -> Sequence[Entry]:
+    found = conn.execute(statements.LOAD, {"user": key.user_id, "name": key.session_id})
+    return [
+        Entry(run_id=run_id, kind=kind, body=body, lane=lane, seq=seq) for run_id, kind, body, lane, seq in found.all()
+    ]
+
+
+def append(
+    conn: Connection, journal: Journal, lease: Lease, entries: Sequence[Entry], *, at: int, free: bool
+) -> tuple[int, bytes]:
+    """The session's new head and tip. `at` is the time in milliseconds; with `free` nobody holds the session
+    afterwards. Finds out where the same append was made before, and its commit was not heard of."""
+    held = _held(lease)
+    if not entries:
+        if conn.execute(statements.IS_HELD, held).first() is None:
+            raise LeaseLost
+        if free:
+            release(conn, lease)
+        return lease.head, lease.tip
+    rows, tip = _seal(journal, lease, entries)
+    values = {
+        **held,
+        "old_head": lease.head,
+        "new_head": lease.head + len(rows),
+        "new_tip": tip,
+        "new_title": _title_of(entries),
+        "keeper": None if free else lease.owner,
+        "at": at,
+    }
+    if conn.execute(statements.MOVE, values).rowcount:
+        conn.execute(statements.WRITE, rows)
+    elif conn.execute(statements.STANDS, held).first() != (values["new_head"], tip):
+        raise LeaseLost
+    return lease.head + len(rows), tip
+
+
+def release(conn: Connection, lease: Lease) -> None:
+    if lease.row == BROKEN:
+        return
+    held = _held(lease)
+    if conn.execute(statements.FREE if lease.head else statements.DROP_EMPTY, held).rowcount == 0:
+        # An append whose commit was not heard of has moved the head.
+        conn.execute(statements.FREE, held)
+
+
+def renew(conn: Connection, owner: str, lease_seconds: float) -> Sequence[SessionKey]:
+    conn.execute(statements.BEAT, {"me": owner, "lease_seconds": lease_seconds})
+    return [_key(*found) for found in conn.execute(statements.CANCELLED, {"me": owner}).all()]
+
+
+def retire(conn: Connection, owner: str) -> None:
+    for statement in statements.RETIRE:
+        conn.execute(statement, {"me": owner})
+
+
+def cancel(conn: Connection, key: SessionKey, *, at: int) -> bool:
+    values = {"user": key.user_id, "name": key.session_id, "at": at}
+    return conn.execute(statements.CANCEL, values).rowcount > 0
+
+
+def find(conn: Connection, key: SessionKey) -> SessionInfo | None:
+    found = conn.execute(statements.FIND, {"user": key.user_id, "name": key.session_id}).first()
+    return None if found is None else _info(*found)
+
+
+def page(conn: Connection, user_id: str, limit: int, after: str | None) -> Page:
+    time, row = read_cursor(after) or (_END, _END)
+    values = {"user": user_id, "time": time, "row": row, "number": limit + 1}
+    found = conn.execute(statements.PAGE, values).all()
+    return cut_page([(each[0], each[1], _info(*each[2:])) for each in found], limit)
+
+
+def remove(conn: Connection, journal: Journal, lease: Lease, *, at: int) -> tuple[int, bytes]:
+    """Delete the session and leave a tombstone, whose place in the chain and mac are returned. A session
+    without entries leaves none: (0, b"")."""
+    found = conn.execute(statements.DELETE, _held(lease)).first()
+    if found is None:
+        raise LeaseLost
+    head, tip = found
+    if not head:
+        return 0, b""
+    mac = journal.tombstone(lease.row, head, tip, at)
+    conn.execute(statements.DELETE_ENTRIES, {"row": lease.row})
+    conn.execute(statements.BURY, {"id": lease.row, "head": head, "tip": tip, "deleted_at": at, "mac": mac})
+    return head + 1, mac
+
+
+def expired(conn: Connection, *, before: int | None, keep: int | None, limit: int) -> Sequence[SessionKey]:
+    statement = statements.OLD if keep is None else statements.OLD_OR_TOO_MANY
+    values = {"time": 0 if before is None else before, "number": limit}
+    found = conn.execute(statement, values if keep is None else {**values, "keep": keep})
+    return [_key(*each) for each in found.all()]
+
+
+def check(conn: Connection) -> None:
+    """Write a page and throw it away: room for an entry is taken and given back."""
+    conn.execute(statements.PROBE, {"filling": _FILLING})
+    conn.execute(statements.FORGET_PROBE)
+
+
+def claim(conn: Connection, fingerprint: str) -> bool:
+    """Whether the database's entries are sealed with this key. A new database takes it."""
+    conn.execute(statements.CLAIM, {"fingerprint": fingerprint})
+    return bool(conn.execute(statements.CLAIMED).scalar() == fingerprint)
+
+
+def tidy(conn: Connection, *, alone: bool) -> None:
+    """What workers that were lost have left. With `alone` no other worker can be alive."""
+    if alone:
+        conn.execute(delete(workers))
+    for statement in statements.TIDY:
+        conn.execute(statement, {"seconds": FORGOTTEN})
+
+
+def _held(lease: Lease) -> dict[str, Any]:
+    if lease.row == BROKEN:
+        raise RunError("store_unavailable", detail="the lease was lost with its transaction")
+    return {"row": lease.row, "held_fence": lease.fence, "me": lease.owner}
+
+
+def _seal(journal: Journal, lease: Lease, entries: Sequence[Entry]) -> tuple[list[dict[str, Any]], bytes]:
+    """The rows of the entries, and the last one's mac."""
+    tip = lease.tip
+    rows = []
+    for seq, entry in enumerate(entries, lease.head + 1):
+        tip = journal.seal(tip, replace(entry, seq=seq))
+        rows.append(
+            {
+                "session": lease.row,
+                "seq": seq,
+                "lane": entry.lane,
+                "run_id": entry.run_id,
+                "kind": entry.kind,
+                "body": entry.body,
+                "mac": tip,
+            }
+        )
+    return rows, tip
+
+
+def _title_of(entries: Sequence[Entry]) -> str | None:
+    """The title that the entries give the session; None where they give none."""
+    title = None
+    for entry in entries:
+        if entry.kind == "titled":
+            body = body_of(entry)
+            assert isinstance(body, TitledBody)
+            title = body.title
+    return title
+
+
+def _info(session_id: str, title: str, created_at: int, updated_at: int, head: int) -> SessionInfo:
+    return SessionInfo(session_id=session_id, title=title, created_at=created_at, updated_at=updated_at, head=head)
+
+
+def _key(user_id: str, session_id: str) -> SessionKey:
+    return SessionKey(user_id=user_id, session_id=session_id)

@@ -1,0 +1,83 @@
+"""Housekeeping: sessions that are too old, or too many, are deleted."""
+
+import asyncio
+import logging
+
+from agent_core.engine import Engine
+from agent_core.errors import CoreError, RunError
+from agent_core.sessions.entries import SessionKey, now_ms
+from app.settings import Settings
+
+FIRST = 5.0
+"""Seconds after the start before the first round: whoever waits for the server comes first."""
+
+EVERY = 600.0
+"""Seconds between two rounds."""
+
+BATCH = 100
+"""Sessions that are looked up at a time."""
+
+DAY_MS = 24 * 3600 * 1000
+
+logger = logging.getLogger(__name__)
+
+
+class Housekeeping:
+    """Deletes the sessions that `session_days` and `max_sessions` do not keep, never one with a run under way."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._days = settings.session_days
+        self._keep = settings.max_sessions
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin the rounds, where there is anything to do."""
+        if self._days is not None or self._keep is not None:
+            self._task = asyncio.get_running_loop().create_task(self._go_on())
+
+    async def aclose(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def round(self) -> int:
+        """Delete what is not kept. Returns how many sessions. Raises RunError `store_unavailable`."""
+        began = now_ms()
+        before = None if self._days is None else began - int(self._days * DAY_MS)
+        deleted, passed_over = 0, set[SessionKey]()
+        while True:
+            found = await self._engine.store.expired(before=before, keep=self._keep, limit=BATCH + len(passed_over))
+            old = [key for key in found if key not in passed_over]
+            if not old:
+                return deleted
+            for key in old:
+                if await self._delete(key, began):
+                    deleted += 1
+                else:
+                    passed_over.add(key)
+
+    async def _delete(self, key: SessionKey, began: int) -> bool:
+        info = await self._engine.store.find(key)
+        if info is None or info.updated_at >= began or self._engine.under_way(key):
+            return False
+        try:
+            # Whoever writes to it in between keeps it.
+            return await self._engine.delete(user_id=key.user_id, session_id=key.session_id, head=info.head)
+        except RunError as error:
+            if error.code == "store_unavailable":
+                raise
+            return False
+        except CoreError:
+            return False
+
+    async def _go_on(self) -> None:
+        await asyncio.sleep(FIRST)
+        while True:
+            try:
+                deleted = await self.round()
+                if deleted:
+                    logger.info("housekeeping: %d sessions deleted", deleted)
+            except Exception as error:
+                logger.warning("housekeeping failed (%s) and will be tried again", type(error).__name__)
+            await asyncio.sleep(EVERY)

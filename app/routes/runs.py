@@ -1,0 +1,129 @@
+"""`GET /sessions/{session_id}/runs/{run_id}/events`: a run, streamed as AG-UI from any point, while it is under
+way and afterwards.
+
+A run that is somebody else's, one that nobody knows and an id that no run can have are answered alike: 404.
+"""
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response, StreamingResponse
+
+from agent_core.errors import InvalidRequest
+from agent_core.names import RUN_ID, SESSION_ID
+from agent_core.sessions.entries import SessionKey
+from app.auth import user_of
+from app.errors import RETRY_SECONDS, NotFound, error_answer
+from app.runs.past import HeldElsewhere, Past, find_past
+from app.runs.resume import NeverSent, resume
+from app.runs.run import ServedRun
+from app.services import services_of
+from app.sse import HEADERS, RunStream, pieces
+from converters.agui.dialect import Dialect
+from converters.agui.ids import UNKNOWN, FrameId, parse_id
+from converters.agui.stream import AguiStream
+
+router = APIRouter()
+
+LAST_EVENT_ID = "Last-Event-ID"
+
+
+@router.get("/sessions/{session_id}/runs/{run_id}/events", response_model=None)
+async def events(request: Request) -> Response:
+    """The run's events behind the one that the header Last-Event-ID (or `?after=`) names, else all of them;
+    204 where nothing is left."""
+    session_id, run_id = request.path_params["session_id"], request.path_params["run_id"]
+    if not SESSION_ID.fullmatch(session_id) or not RUN_ID.fullmatch(run_id):
+        raise NotFound
+    name = LAST_EVENT_ID if LAST_EVENT_ID in request.headers else "after"
+    response = await reattach(request, SessionKey(user_id=user_of(request), session_id=session_id), run_id, name)
+    if response is None:
+        raise NotFound
+    return response
+
+
+async def reattach(
+    request: Request, key: SessionKey, run_id: str, name: str, dialect: Dialect = Dialect.V1
+) -> Response | None:
+    """The response that goes on with a run; None where the user has no such run in this session.
+
+    `name` is the header or the parameter that says where; `dialect` counts where it is not known any more
+    how the run was begun. Raises InvalidRequest for an id that is none, or that the run has not sent.
+    """
+    services = services_of(request)
+    served = services.runs.find(key.user_id, key.session_id, run_id)
+    if served is not None and served.log.readable:
+        return await _from_log(request, served, _after(request, name), name)
+    try:
+        past = await find_past(services.engine, key, run_id)
+    except HeldElsewhere:
+        busy = error_answer(request.scope, "session_busy", "The run is under way in another worker.")
+        busy.headers["retry-after"] = str(RETRY_SECONDS)
+        del busy.headers["x-should-retry"]
+        return busy
+    if past is None:
+        return None
+    after, last = _after(request, name), past.last or UNKNOWN
+    if after is not None and after.event > last:
+        raise _never_sent(name)
+    if after is not None and after.event == last:
+        return Response(status_code=204)  # a client that has the terminal event
+    return _from_store(request, key, run_id, past, dialect)
+
+
+def _after(request: Request, name: str) -> FrameId | None:
+    text = (request.headers if name == LAST_EVENT_ID else request.query_params).get(name)
+    if text is None:
+        return None
+    found = parse_id(text)
+    if found is None:
+        raise InvalidRequest(f"{name}: an event's id such as 12.0 is needed.", name)
+    return found
+
+
+async def _from_log(request: Request, served: ServedRun, after: FrameId | None, name: str) -> Response:
+    services = services_of(request)
+
+    def make() -> AguiStream:
+        manner = served.manner
+        converters = [make() for make in services.converters]
+        return AguiStream(served.session_id, served.run_id, manner.dialect, converters, manner.parent_run_id)
+
+    attached = served.attach()
+    try:
+        wire, held = await resume(attached, make, after)
+    except NeverSent:
+        attached.leave()
+        raise _never_sent(name) from None
+    except BaseException:
+        attached.leave()
+        raise
+    if wire.finished and not held:
+        attached.leave()
+        return Response(status_code=204)
+    settings = services.settings
+    return RunStream(
+        attached,
+        wire,
+        ping=settings.ping_seconds,
+        stalled=settings.stalled_seconds,
+        held=held,
+        rejoin=wire.rejoin,
+    )
+
+
+def _from_store(request: Request, key: SessionKey, run_id: str, past: Past, dialect: Dialect) -> Response:
+    """The run in its trimmed form. Only the terminal frame has an id, which fits those that were sent before."""
+    converters = [make() for make in services_of(request).converters]
+    wire = AguiStream(key.session_id, run_id, dialect, converters)
+    number = (past.last or UNKNOWN) - 1
+    data = wire.rejoin(past.picture, number, marked=False) + wire.feed([past.end])
+
+    def writes() -> Iterator[bytes]:
+        yield from pieces(data)
+
+    return StreamingResponse(writes(), headers={**HEADERS, "X-Accel-Buffering": "no"}, media_type="text/event-stream")
+
+
+def _never_sent(name: str) -> InvalidRequest:
+    return InvalidRequest(f"{name}: this run has sent no event with this id.", name)

@@ -1,0 +1,216 @@
+"""`/sessions`: the sessions of whoever asks: listed, read, renamed, deleted, added to and interrupted.
+
+A session that is somebody else's, one that nobody has and an id that no session can have are answered
+alike: 404, with nothing in it that tells which it was.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from agent_core.errors import InvalidRequest, RunError
+from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, is_title
+from agent_core.sessions.entries import MessageBody, SessionKey, body_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.store import SessionInfo
+from app.auth import user_of
+from app.errors import NotFound, WrongContentType
+from app.limits import read_json_body
+from app.routes.system import READ
+from app.services import services_of
+from converters.agui.observed import parse_observed
+from converters.agui.to_wire import to_agui
+from converters.openai.fields import needed_text, text_at
+from converters.parsing import read_object
+from converters.wire import to_json
+
+router = APIRouter(prefix="/sessions")
+
+Answer = TypeVar("Answer")
+
+SESSIONS, MOST_SESSIONS = 50, 200
+"""How many sessions a page has, and how many may be asked for."""
+
+SILENCE = 10.0
+"""Seconds that the store may take for one answer."""
+
+MOST_MESSAGES = 1_000
+"""How many messages may be asked for at once; without `limit` all are sent."""
+
+
+@router.api_route("", methods=READ, response_model=None)
+async def sessions(request: Request) -> Response:
+    """`?limit=&after=`: the sessions by time of their last entry, the newest first. `next` begins the next page."""
+    limit = number_of(request, "limit", MOST_SESSIONS)
+    store = services_of(request).engine.store
+    after = request.query_params.get("after")
+    page = await in_time(store.page(user_of(request), SESSIONS if limit is None else limit, after))
+    return json({"sessions": [view(info) for info in page.sessions], "next": page.next})
+
+
+@router.api_route("/{session_id}", methods=READ, response_model=None)
+async def session(request: Request) -> Response:
+    """One session: its state, the agents that have a history in it, and its run where one is under way here."""
+    key, info = await found(request)
+    engine = services_of(request).engine
+    entries = await in_time(engine.store.load(key))
+    bodies = [body_of(entry) for entry in entries if entry.kind == "message"]
+    running = next(iter(engine.under_way(key)), None)
+    return json(
+        view(info)
+        | {
+            "agents": list(dict.fromkeys(body.agent for body in bodies if isinstance(body, MessageBody))),
+            "run": None if running is None else {"runId": running.run_id, "agent": running.agent.name},
+            "state": history_of(entries, "").state,
+        }
+    )
+
+
+@router.api_route("/{session_id}/messages", methods=READ, response_model=None)
+async def messages(request: Request) -> Response:
+    """`?agent=&limit=&before=`: an agent's messages, as AG-UI has them, under the ids with which they were streamed.
+
+    With `limit` the last ones, or those before the message `before`; `more` says whether there are earlier ones.
+    """
+    key, _ = await found(request)
+    services = services_of(request)
+    agent = services.roster.get(request.query_params.get("agent"))
+    limit = number_of(request, "limit", MOST_MESSAGES)
+    entries = await in_time(services.engine.store.load(key))
+    shown = to_agui(history_of(entries, agent.name).messages)
+    before = request.query_params.get("before")
+    if before is not None:
+        place = next((n for n, each in enumerate(shown) if each["id"] == before), None)
+        if place is None:
+            raise InvalidRequest("before: the agent has no such message in this session.", "before")
+        shown = shown[:place]
+    first = 0 if limit is None else max(0, len(shown) - limit)
+    return json({"messages": shown[first:], "agent": agent.name, "more": first > 0})
+
+
+@router.patch("/{session_id}", response_model=None)
+async def rename(request: Request) -> Response:
+    """`{"title": …}`: the session with its new title."""
+    key, _ = await found(request)
+    services = services_of(request)
+    members = read_object(await read_json_body(request, services.settings.body_limit))
+    title = needed_text(members, "title").strip()
+    if not is_title(title):
+        raise InvalidRequest(
+            f"title: 1 to {LONGEST_TITLE} characters are allowed, in one line without control characters.", "title"
+        )
+    if not await services.engine.rename(title, user_id=key.user_id, session_id=key.session_id):
+        raise NotFound
+    return json(view((await found(request))[1]))
+
+
+@router.delete("/{session_id}", response_model=None)
+async def delete(request: Request) -> Response:
+    """Remove the session with everything in it; a run that is under way is stopped first."""
+    key = await known(request)
+    services = services_of(request)
+    if not await services.engine.delete(user_id=key.user_id, session_id=key.session_id):
+        raise NotFound
+    services.runs.forget(key.user_id, key.session_id)
+    return Response(status_code=204)
+
+
+@router.post("/{session_id}/observe", response_model=None)
+async def observe(request: Request) -> Response:
+    """`?agent=`, `{"messages": […]}`: add to what the agent knows, without a run. A session that is not
+    there begins with it."""
+    key = key_of(request)
+    services = services_of(request)
+    agent = services.roster.get(request.query_params.get("agent"))
+    seen = parse_observed(await read_json_body(request, services.settings.body_limit))
+    count = await services.engine.observe(agent, seen, user_id=key.user_id, session_id=key.session_id)
+    return json({"observed": count})
+
+
+@router.post("/{session_id}/interrupt", response_model=None)
+async def interrupt(request: Request) -> Response:
+    """`{"runId": …}`, which may be left out: stop the session's run, wherever it is carried out."""
+    key = await known(request)
+    services = services_of(request)
+    run_id = text_at(await _optional_members(request, services.settings.body_limit), "runId")
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        raise InvalidRequest("runId: 1 to 64 of A-Z a-z 0-9 . _ : - are allowed.", "runId")
+    stopped = await services.engine.interrupt(user_id=key.user_id, session_id=key.session_id, run_id=run_id)
+    return json({"interrupted": stopped})
+
+
+def key_of(request: Request) -> SessionKey:
+    """The session that the URL names, under whoever asks. Raises NotFound for an id that none can have."""
+    session_id = request.path_params["session_id"]
+    if not SESSION_ID.fullmatch(session_id):
+        raise NotFound
+    return SessionKey(user_id=user_of(request), session_id=session_id)
+
+
+async def found(request: Request) -> tuple[SessionKey, SessionInfo]:
+    """The session that the URL names, which must be in the store. Raises NotFound."""
+    key = key_of(request)
+    info = await in_time(services_of(request).engine.store.find(key))
+    if info is None:
+        raise NotFound
+    return key, info
+
+
+async def known(request: Request) -> SessionKey:
+    """The session that the URL names, which must be in the store or have a run. Raises NotFound."""
+    key = key_of(request)
+    return key if services_of(request).engine.under_way(key) else (await found(request))[0]
+
+
+async def in_time(answer: Awaitable[Answer]) -> Answer:
+    """What the store answers. Raises RunError `store_unavailable` where it is silent."""
+    try:
+        async with asyncio.timeout(SILENCE):
+            return await answer
+    except TimeoutError:
+        raise RunError("store_unavailable", detail="no answer in time") from None
+
+
+def view(info: SessionInfo) -> dict[str, Any]:
+    """The session as clients see it."""
+    return {
+        "id": info.session_id,
+        "title": info.title,
+        "createdAt": _iso(info.created_at),
+        "updatedAt": _iso(info.updated_at),
+    }
+
+
+def json(value: object, status: int = 200) -> Response:
+    return Response(to_json(value), status_code=status, media_type="application/json")
+
+
+def number_of(request: Request, name: str, most: int) -> int | None:
+    """The number from 1 to `most` in the query, None where it is not there. Raises InvalidRequest."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= most):
+        raise InvalidRequest(f"{name}: must be a whole number from 1 to {most}.", name)
+    return int(text)
+
+
+async def _optional_members(request: Request, limit: int) -> Mapping[str, Any]:
+    """The members of the body; none where there is no body, which then needs no content type."""
+    if "content-type" in request.headers:
+        body = await read_json_body(request, limit)
+        return read_object(body) if body else {}
+    async for chunk in request.stream():
+        if chunk:
+            raise WrongContentType("The content type must be application/json.", param="content-type")
+    return {}
+
+
+def _iso(at: int) -> str:
+    """Milliseconds since the epoch as ISO 8601 in UTC."""
+    text = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
+    return text.isoformat(timespec="milliseconds").replace("+00:00", "Z")

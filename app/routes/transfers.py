@@ -1,0 +1,95 @@
+"""A session out of here, into here, and copied: export, import and fork."""
+
+import asyncio
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from agent_core.agent import Agent
+from agent_core.errors import InvalidRequest, SessionExists
+from agent_core.messages import new_id
+from agent_core.names import SESSION_ID
+from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.fork import fork_entries
+from agent_core.sessions.transfer import export_lines, import_entries
+from app.errors import NotFound, Refusal
+from app.limits import read_json_body
+from app.routes.sessions import found, in_time, json, key_of, view
+from app.routes.system import READ
+from app.services import Services, services_of
+from app.uploads import read_lines
+from converters.openai.fields import needed_text, text_at
+from converters.parsing import read_object
+
+router = APIRouter(prefix="/sessions")
+
+IMPORT_LIMIT = 32_000_000
+"""Bytes of a session that is imported."""
+
+
+class Taken(Refusal):
+    """The session is there already."""
+
+    status = 409
+
+    def __init__(self, param: str | None = None) -> None:
+        super().__init__("There is a session under this id already; choose another.", param=param)
+
+
+@router.api_route("/{session_id}/export", methods=READ, response_model=None)
+async def export(request: Request) -> Response:
+    """The whole session as lines of JSON."""
+    key, info = await found(request)
+    entries = await in_time(services_of(request).engine.store.load(key))
+    lines = export_lines(entries, session_id=key.session_id, title=info.title)
+    name = key.session_id.replace(":", "_")  # which no file on Windows may have
+    headers = {"content-disposition": f'attachment; filename="{name}.jsonl"'}
+    return Response(lines, media_type="application/x-ndjson", headers=headers)
+
+
+@router.post("/{session_id}/import", response_model=None)
+async def bring_in(request: Request) -> Response:
+    """Begin a session with what was exported of another, here or elsewhere."""
+    key = key_of(request)
+    services = services_of(request)
+    if await in_time(services.engine.store.find(key)) is not None:
+        raise Taken
+    # In a thread: checking every line of a large session takes seconds.
+    entries = await asyncio.to_thread(import_entries, await read_lines(request, IMPORT_LIMIT))
+    return await _begin(services, entries, key)
+
+
+@router.post("/{session_id}/fork", response_model=None)
+async def fork(request: Request) -> Response:
+    """`{"messageId": …, "sessionId"?: …, "agent"?: …}`: a new session that goes on from that message."""
+    key, _ = await found(request)
+    services = services_of(request)
+    members = read_object(await read_json_body(request, services.settings.body_limit))
+    message_id = needed_text(members, "messageId")
+    session_id = text_at(members, "sessionId")
+    if session_id is None:
+        session_id = new_id("session")
+    elif not SESSION_ID.fullmatch(session_id):
+        raise InvalidRequest("sessionId: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed.", "sessionId")
+    agent = _agent(services, text_at(members, "agent"))
+    entries = await in_time(services.engine.store.load(key))
+    copy = fork_entries(entries, agent.name, message_id, session_id=key.session_id)
+    return await _begin(services, copy, SessionKey(user_id=key.user_id, session_id=session_id), "sessionId")
+
+
+def _agent(services: Services, name: str | None) -> Agent:
+    try:
+        return services.roster.get(name)
+    except NotFound as refusal:
+        raise InvalidRequest(f"agent: {refusal.message}", "agent") from refusal
+
+
+async def _begin(services: Services, entries: list[Entry], key: SessionKey, param: str | None = None) -> Response:
+    try:
+        await services.engine.fill(entries, user_id=key.user_id, session_id=key.session_id)
+    except SessionExists:
+        raise Taken(param) from None
+    info = await in_time(services.engine.store.find(key))
+    if info is None:  # deleted at once
+        raise NotFound
+    return json(view(info), 201)

@@ -1,0 +1,137 @@
+"""Opens what `ostinato sessions verify` reads: the key, the anchors, and the database, which it leaves as it is."""
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from agent_core.sessions.journal.chain import Anchor, Journal, read_key
+from agent_core.sessions.journal.verify import Report, verify
+from agent_core.sessions.sql.database_file import DATABASE, LOCK
+from agent_core.sessions.sql.failures import name_of
+from app.settings import Settings
+
+_CONNECT = 10.0  # seconds
+
+# All of it is read, in the order of the keys: neither a time limit nor a sort of the whole table is wanted.
+_PATIENTLY = ("statement_timeout = 0", "idle_in_transaction_session_timeout = 0", "enable_sort = off")
+
+
+class NotVerified(ValueError):
+    """The journal cannot be checked; the text is one sentence without secrets."""
+
+
+def check(settings: Settings, anchors: Sequence[Path]) -> Report:
+    """Verify the settings' database against these anchor files. Raises NotVerified."""
+    if settings.store == "memory":
+        raise NotVerified("Sessions in memory leave no journal: there is nothing to verify.")
+    database = (settings.data_dir / DATABASE).absolute()
+    if settings.store == "sqlite" and not database.is_file():
+        raise NotVerified(f"{database}: there is no such file.")
+    try:
+        journal = Journal(read_key(settings.data_dir, settings.journal_key.get_secret_value(), create=False))
+        with _copies(anchors) as copies:
+            if settings.store == "sqlite":
+                return _check_sqlite(database, journal, copies)
+            return asyncio.run(_check_postgres(settings.store, journal, copies))
+    except (SQLAlchemyError, sqlite3.Error) as exc:
+        raise NotVerified(f"The database cannot be read to its end ({name_of(exc)}).") from None
+    except ValueError as exc:  # the journal's and the store's, sentences too
+        raise NotVerified(str(exc)) from None
+
+
+@contextmanager
+def _copies(paths: Sequence[Path]) -> Iterator[list[Anchor]]:
+    """The anchors as they are now. Servers go on writing to theirs, which would soon be ahead of the state
+    of the database that is read."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="ostinato-")))
+        copies = []
+        for number, path in enumerate(paths):
+            try:
+                anchor = Anchor(path, write=False)
+            except OSError as exc:
+                raise NotVerified(f"{path}: the anchor cannot be read ({exc.strerror}).") from None
+            stack.callback(anchor.close)
+            copy = Anchor(folder / str(number))
+            stack.callback(copy.close)
+            for row in anchor.rows():
+                copy.note(row, *(anchor.read(row) or (0, b"")))
+            copies.append(copy)
+        yield copies
+
+
+def _check_sqlite(path: Path, journal: Journal, anchors: Sequence[Anchor]) -> Report:
+    with _locked(path.parent):
+        engine = create_engine("sqlite://", creator=lambda: _connect(path), poolclass=NullPool)
+        with engine.connect() as conn:
+            conn.exec_driver_sql("BEGIN")
+            return verify(conn, journal, anchors)
+
+
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """No server opens the database meanwhile: see sqlite.py for what two connections can do to it."""
+    path = data_dir / LOCK
+    if not path.exists():  # a copy
+        yield
+        return
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as exc:
+        raise NotVerified(f"{path} cannot be opened ({exc.strerror}).") from None
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NotVerified(f"A server is using {data_dir}: stop it, or verify a copy of the folder.") from None
+        yield
+    finally:
+        os.close(file)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    log = Path(f"{path}-wal")
+    # Without a log the file is all there is, and reading it so leaves no new files beside it.
+    plain = not log.exists() or not log.stat().st_size
+    uri = f"{path.as_uri()}?mode=ro{'&immutable=1' if plain else ''}"
+    conn = sqlite3.connect(uri, uri=True, isolation_level=None)
+    # Text that is none is something to report, not an error.
+    conn.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+    return conn
+
+
+async def _check_postgres(url: str, journal: Journal, anchors: Sequence[Anchor]) -> Report:
+    try:
+        import asyncpg
+        from sqlalchemy.ext.asyncio import create_async_engine
+    except ImportError:
+        raise NotVerified('PostgreSQL needs its driver: pip install "ostinato[postgres]".') from None
+    from agent_core.sessions.sql.postgres import _read_url
+
+    dsn, _ = _read_url(url)
+
+    async def connect(**options: Any) -> Any:
+        return await asyncpg.connect(dsn, timeout=_CONNECT, statement_cache_size=0, **options)
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://", connect_args={"async_creator_fn": connect}, poolclass=NullPool, hide_parameters=True
+    )
+    try:
+        async with engine.connect() as conn:
+            await conn.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            for setting in _PATIENTLY:
+                await conn.execute(text(f"SET LOCAL {setting}"))
+            return await conn.run_sync(verify, journal, anchors)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
+        raise NotVerified(f"The PostgreSQL database cannot be read ({name_of(exc)}).") from None
+    finally:
+        await engine.dispose()

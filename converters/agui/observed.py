@@ -1,0 +1,25 @@
+"""Messages that are only to be known: AG-UI's, without anything that would have to be carried out."""
+
+from typing import Any
+
+import orjson
+
+from agent_core.errors import InvalidRequest
+from agent_core.messages import Message
+from converters.agui.decode import parse_run_input
+from converters.parsing import read_object, step
+
+
+def parse_observed(body: bytes) -> tuple[Message, ...]:
+    """The messages of `{"messages": […]}`, by the rules of a run's input; other members are ignored.
+
+    Raises InvalidRequest, and nothing else, whatever the bytes are; also for tool calls and their results.
+    """
+    given = read_object(body).get("messages")
+    only: dict[str, Any] = {"threadId": "observed", "runId": "observed", "messages": given}
+    messages = parse_run_input(orjson.dumps(only)).input.messages
+    for index, each in enumerate(given if isinstance(given, list) else ()):
+        if each.get("role") == "tool" or each.get("toolCalls") or each.get("tool_calls"):
+            path = step("messages", index)
+            raise InvalidRequest(f"{path}: tool calls and their results cannot be observed.", path)
+    return messages

@@ -1,0 +1,120 @@
+"""What is told whole: the messages and the session's state."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from agent_core.events import Event, MessagesSnapshot, Rewound, StateDelta, StateSnapshot
+from agent_core.messages import Message
+from converters.agui.custom import custom
+from converters.agui.encode import compose
+from converters.agui.to_wire import Members, to_agui
+from converters.wire import TEXT_LIMIT, Frame, cut, server_sent, text_json, to_json
+
+SHORTEST = 500
+"""Bytes of JSON to which texts are cut at most where a snapshot is too large; after that messages are left out."""
+
+
+class Messages:
+    """The conversation as it stands, as MESSAGES_SNAPSHOT, and that an earlier part of it counts no more, as
+    CUSTOM `session_rewound`.
+
+    Clients of before 1.0 know no reasoning messages, and media as `binary` parts.
+    """
+
+    claims = (MessagesSnapshot, Rewound)
+
+    def convert(self, event: Event) -> Sequence[Frame]:
+        if isinstance(event, MessagesSnapshot):
+            return (snapshot(event.messages),)
+        if isinstance(event, Rewound):
+            return (custom("session_rewound", {"after": event.after}),)
+        return ()
+
+
+class StateSync:
+    """The session's state: whole as STATE_SNAPSHOT, and what changes as STATE_DELTA."""
+
+    claims = (StateSnapshot, StateDelta)
+
+    def convert(self, event: Event) -> Sequence[Frame]:
+        if isinstance(event, StateSnapshot):
+            return (compose({"type": "STATE_SNAPSHOT", "snapshot": event.value}),)
+        if isinstance(event, StateDelta):
+            return (compose({"type": "STATE_DELTA", "delta": event.patch}),) if event.patch else ()
+        return ()
+
+
+def snapshot(messages: Sequence[Message]) -> Frame:
+    """MESSAGES_SNAPSHOT. Where it would be too large for a frame, long texts are cut, each with a note, and
+    if that is not enough, the oldest messages are left out."""
+    shown = _fitting(to_agui(messages))
+    older = [_before_1_0(each) for each in shown if each["role"] != "reasoning"]
+    frame = compose({"type": "MESSAGES_SNAPSHOT", "messages": shown})
+    if older == shown:
+        return frame
+    old = server_sent(to_json({"type": "MESSAGES_SNAPSHOT", "messages": older}))
+    return Frame(frame.kind, frame.data, old=old)
+
+
+def _before_1_0(members: Members) -> Members:
+    content = members.get("content")
+    return members if not isinstance(content, list) else members | {"content": [_binary(part) for part in content]}
+
+
+def _binary(part: Members) -> Members:
+    if part["type"] == "text":
+        return part
+    source = part["source"]
+    name = {"data": "data", "url": "url", "file": "id"}[source["type"]]
+    return {
+        "type": "binary",
+        "mimeType": source.get("mimeType", "application/octet-stream"),
+        name: source["value"],
+    }
+
+
+def _fitting(messages: list[Members]) -> list[Members]:
+    limit = TEXT_LIMIT // 2
+    shown, sizes = messages, [len(to_json(each)) + 1 for each in messages]
+    while sum(sizes) > TEXT_LIMIT and limit >= SHORTEST:
+        shown = [_shortened(each, limit) for each in messages]
+        sizes = [len(to_json(each)) + 1 for each in shown]
+        limit //= 2
+    first, size = 0, sum(sizes)
+    while size > TEXT_LIMIT:
+        size -= sizes[first]
+        first += 1
+    return shown[first:]
+
+
+def _shortened(members: Members, limit: int) -> Members:
+    """The message with no text longer than `limit` bytes of JSON."""
+    found: Members = {}
+    for name in ("content", "error"):
+        value = members.get(name)
+        if isinstance(value, str):
+            found[name] = cut(value, limit)
+        elif isinstance(value, list):
+            found[name] = [_shortened_part(part, limit) for part in value]
+    if "toolCalls" in members:
+        found["toolCalls"] = [_shortened_call(call, limit) for call in members["toolCalls"]]
+    return members | found
+
+
+def _shortened_part(part: Members, limit: int) -> Members:
+    if part["type"] == "text":
+        return {"type": "text", "text": cut(part["text"], limit)}
+    if len(part["source"]["value"]) <= limit:
+        return part
+    return {"type": "text", "text": f"[{part['type']} of {len(part['source']['value'])} characters, not shown here]"}
+
+
+def _shortened_call(call: Members, limit: int) -> Members:
+    arguments: Any = call["function"]["arguments"]
+    if len(text_json(arguments)) <= limit:
+        return call
+    # Cut, they would be no JSON any more, on which clients fail.
+    note = orjson.dumps({"note": f"{len(arguments)} characters of arguments, not shown here"}).decode()
+    return call | {"function": call["function"] | {"arguments": note}}

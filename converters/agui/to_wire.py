@@ -1,0 +1,75 @@
+"""The engine's messages as AG-UI's, under the ids with which they were streamed."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from agent_core.messages import MediaPart, Message, Part, ToolCall
+
+Members = dict[str, Any]
+
+
+def to_agui(messages: Iterable[Message]) -> list[Members]:
+    """The messages as members in camel case, in order; what has no value is left out.
+
+    - Each block of an assistant's thinking is a `reasoning` message in front of its message.
+    - An assistant message that says nothing and asks for nothing is left out: no client was shown one.
+    - A result that is no success has its text in `error` too.
+    """
+    return [members for message in messages for members in _members(message)]
+
+
+def _members(message: Message) -> Iterator[Members]:
+    if message.role == "assistant":
+        for number, thought in enumerate(message.thoughts, start=1):
+            yield {"id": f"{message.id}-thinking-{number}", "role": "reasoning", "content": thought}
+        if message.text or message.tool_calls:
+            yield _assistant(message)
+    elif message.role == "tool":
+        yield _result(message)
+    elif message.role == "user":
+        yield _named(message, _content(message.content))
+    else:
+        yield _named(message, message.text)
+
+
+def _named(message: Message, content: str | list[Members]) -> Members:
+    members: Members = {"id": message.id, "role": message.role, "content": content}
+    return members if message.name is None else members | {"name": message.name}
+
+
+def _assistant(message: Message) -> Members:
+    members = _named(message, message.text)
+    if message.tool_calls:
+        members["toolCalls"] = [_call(call) for call in message.tool_calls]
+        if not members["content"]:
+            del members["content"]
+    return members
+
+
+def _call(call: ToolCall) -> Members:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
+def _result(message: Message) -> Members:
+    members: Members = {
+        "id": message.id,
+        "role": "tool",
+        "toolCallId": message.tool_call_id or "",
+        "content": message.text,
+    }
+    return members if message.status == "ok" else members | {"error": message.text}
+
+
+def _content(content: str | tuple[Part, ...]) -> str | list[Members]:
+    if isinstance(content, str):
+        return content
+    return [_media(part) if isinstance(part, MediaPart) else {"type": "text", "text": part.text} for part in content]
+
+
+def _media(part: MediaPart) -> Members:
+    source: Members = {"type": part.source, "value": part.value}
+    if part.mime_type is not None:
+        source["mimeType"] = part.mime_type
+    elif part.source == "data":  # the protocol wants it here
+        source["mimeType"] = "application/octet-stream"
+    return {"type": part.kind, "source": source}

@@ -1,0 +1,181 @@
+"""Heartbeats, and how a worker becomes a session's writer."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from agent_core import Agent, Engine
+from agent_core.errors import RunError
+from agent_core.events import AgentEnd, RunFailed
+from agent_core.gate import Gate
+from agent_core.messages import Message
+from agent_core.models.base import TextPiece
+from agent_core.sessions import leases as leases_module
+from agent_core.sessions.entries import SessionKey, message_entry
+from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.keeper import Keeper
+from agent_core.sessions.leases import Leases
+from agent_core.sessions.store import Lease, LeaseLost
+from tests.app.doubles import until
+from tests.doubles import ScriptedModel, events_of, says
+
+KEY = SessionKey(user_id="u", session_id="s")
+
+
+class SharedStore(InMemoryStore):
+    """A store that other workers use too: sessions can be held, heartbeats can fail, cancels can come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = 0
+        self.broken = False
+        self.beats = 0
+        self.asked: list[SessionKey] = []
+        self.retired: list[str] = []
+        self.slow: asyncio.Event | None = None
+
+    async def acquire(self, key: SessionKey, owner: str) -> Lease:  # the protocol's None is what is tested
+        if self.held:
+            self.held -= 1
+            return None  # type: ignore[return-value]
+        lease = await super().acquire(key, owner)
+        if self.slow is not None:
+            await self.slow.wait()
+        return lease
+
+    async def renew(self, owner: str) -> Sequence[SessionKey]:
+        self.beats += 1
+        if self.broken:
+            raise RunError("store_unavailable")
+        asked, self.asked = self.asked, []
+        return asked
+
+    async def retire(self, owner: str) -> None:
+        self.retired.append(owner)
+
+
+def _ignore(_: SessionKey) -> None:
+    pass
+
+
+def keeper(store: SharedStore, lost: asyncio.Event, *, lease_seconds: float = 0.06) -> Keeper:
+    return Keeper(store, "w", lease_seconds, busy=lambda: True, cancel=_ignore, lost=lost.set)
+
+
+async def test_the_heart_beats_while_a_run_is_under_way_and_signs_off_at_the_end() -> None:
+    store, lost = SharedStore(), asyncio.Event()
+    heart = keeper(store, lost)
+    await heart.ensure()
+    await until(lambda: store.beats > 3)
+    heart.check()
+    assert not lost.is_set()
+    await heart.aclose()
+    assert store.retired == ["w"]
+
+
+async def test_a_worker_that_cannot_beat_gives_its_leases_up_before_others_may_take_them() -> None:
+    store, lost = SharedStore(), asyncio.Event()
+    heart = keeper(store, lost)
+    await heart.ensure()
+    store.broken = True
+    await lost.wait()
+    with pytest.raises(LeaseLost):
+        heart.check()
+    store.broken = False
+    lost.clear()
+    beats = store.beats
+    await until(lambda: store.beats > beats)
+    await until(lambda: _alive(heart))
+    await heart.aclose()
+
+
+def _alive(heart: Keeper) -> bool:
+    try:
+        heart.check()
+    except LeaseLost:
+        return False
+    return True
+
+
+async def test_a_run_whose_worker_has_lost_its_leases_ends_as_worker_lost() -> None:
+    store = SharedStore()
+    model = ScriptedModel([[TextPiece("so"), asyncio.Event()]])
+    async with Engine(store=store, lease_seconds=0.06) as engine:
+        running = asyncio.create_task(events_of(engine, Agent("a", model), "go"))
+        await model.streaming.wait()
+        store.broken = True
+        end = (await running)[-1]
+        assert isinstance(end, RunFailed)
+        assert end.code == "worker_lost"
+        store.broken = False
+        assert isinstance((await events_of(engine, Agent("a", ScriptedModel([says("ok")])), "go"))[-1], AgentEnd)
+
+
+async def test_a_cancel_that_another_worker_left_in_the_store_stops_the_run() -> None:
+    store = SharedStore()
+    model = ScriptedModel([[TextPiece("so"), asyncio.Event()]])
+    async with Engine(store=store, lease_seconds=0.06) as engine:
+        running = asyncio.create_task(events_of(engine, Agent("a", model), "go"))
+        await model.streaming.wait()
+        store.asked = [KEY]
+        end = (await running)[-1]
+        assert isinstance(end, AgentEnd)
+        assert end.status == "cancelled"
+
+
+async def test_a_session_that_another_worker_holds_is_waited_for_and_the_run_says_that_it_began() -> None:
+    store = SharedStore()
+    store.held = 3
+    async with Engine(store=store) as engine:
+        events = await events_of(engine, Agent("a", ScriptedModel([says("hi")])), "go")
+        assert isinstance(events[-1], AgentEnd)
+
+
+@pytest.mark.parametrize(
+    ("gate", "code"),
+    [(Gate(wait_seconds=0.1), "session_busy_timeout"), (Gate(when_busy="reject"), "session_busy")],
+)
+async def test_a_session_that_stays_held_ends_the_run_as_the_gate_would(gate: Gate, code: str) -> None:
+    store = SharedStore()
+    store.held = 1000
+    async with Engine(store=store, gate=gate) as engine:
+        end = (await events_of(engine, Agent("a", ScriptedModel([says("hi")])), "go"))[-1]
+        assert isinstance(end, RunFailed)
+        assert end.code == code
+
+
+async def test_a_session_that_is_acquired_when_nobody_waits_any_more_is_given_free() -> None:
+    store = SharedStore()
+    store.slow = asyncio.Event()
+    leases = Leases(store, "w")
+    opening = asyncio.create_task(leases.open(KEY, wait=1))
+    await until(lambda: KEY in store._sessions)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert KEY in store._sessions
+    store.slow.set()
+    await leases.aclose()
+    assert KEY not in store._sessions, "released, and without a trace"
+
+
+async def test_a_silent_store_is_unavailable_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases_module, "SAVING", 0.05)
+    store = SharedStore()
+    store.slow = asyncio.Event()
+    leases = Leases(store, "w")
+    with pytest.raises(RunError, match="store_unavailable"):
+        await leases.open(KEY, wait=1)
+    store.slow.set()
+    await leases.aclose()
+
+
+async def test_what_is_opened_holds_the_entries_as_they_stood() -> None:
+    store = SharedStore()
+    leases = Leases(store, "w")
+    writer = await leases.open(KEY, wait=1)
+    await writer.append([])
+    await writer.append([message_entry("r", "a", Message(id="m", role="user", content="hi"))])
+    await leases.release(writer.lease)
+    assert [entry.seq for entry in (await leases.open(KEY, wait=1)).entries] == [1]

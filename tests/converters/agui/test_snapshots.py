@@ -1,0 +1,100 @@
+"""What is told whole: messages and state, in both dialects, and within a frame's size."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent_core.events import MessagesSnapshot, Rewound, StateDelta, StateSnapshot
+from agent_core.messages import MediaPart, Message, TextPart, ToolCall
+from converters.agui.dialect import Dialect
+from converters.agui.stream import AguiStream
+from tests.converters.agui.streams import RUN, START, THREAD, convert
+
+PICTURE = MediaPart(kind="image", source="data", value="QUJD", mime_type="image/png")
+
+TALK = (
+    Message(id="u1", role="user", content=(TextPart(text="look"), PICTURE)),
+    Message(id="m1", role="assistant", thoughts=("hm",), tool_calls=(ToolCall(id="c1", name="see", arguments="{}"),)),
+    Message(id="t1", role="tool", tool_call_id="c1", name="see", content="a cat", status="error"),
+    Message(id="m2", role="assistant", content="A cat."),
+)
+
+
+def snapshot(*messages: Message, dialect: Dialect = Dialect.V1) -> list[dict[str, Any]]:
+    event = MessagesSnapshot(run_id=RUN, messages=messages)
+    if dialect is Dialect.OLD:  # the protocol's models do not know `binary` any more
+        stream = AguiStream(THREAD, RUN, dialect)
+        stream.feed([START])
+        told = stream.feed([event]).partition(b"data: ")[2]
+        assert len(told) + 6 <= 1_000_000
+        shown = json.loads(told)
+    else:
+        [shown] = convert(event)
+    assert shown["type"] == "MESSAGES_SNAPSHOT"
+    messages_shown: list[dict[str, Any]] = shown["messages"]
+    return messages_shown
+
+
+def test_the_messages_as_they_stand() -> None:
+    shown = snapshot(*TALK)
+    assert [(each["id"], each["role"]) for each in shown] == [
+        ("u1", "user"),
+        ("m1-thinking-1", "reasoning"),
+        ("m1", "assistant"),
+        ("t1", "tool"),
+        ("m2", "assistant"),
+    ]
+    assert snapshot() == []
+
+
+def test_clients_of_before_1_0_get_no_reasoning_and_media_as_they_know_it() -> None:
+    shown = snapshot(*TALK, dialect=Dialect.OLD)
+    assert [each["role"] for each in shown] == ["user", "assistant", "tool", "assistant"]
+    assert shown[0]["content"] == [
+        {"type": "text", "text": "look"},
+        {"type": "binary", "mimeType": "image/png", "data": "QUJD"},
+    ]
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_a_snapshot_that_is_too_large_is_cut_where_it_is_long_and_says_so(dialect: Dialect) -> None:
+    shown = snapshot(
+        Message(id="u1", role="user", content="short"),
+        Message(id="u2", role="user", content=(PICTURE, MediaPart(kind="image", source="data", value="x" * 900_000))),
+        Message(
+            id="m1",
+            role="assistant",
+            content="\x01" * 500_000,
+            thoughts=("y" * 600_000,),
+            tool_calls=(ToolCall(id="c", name="n", arguments=json.dumps({"a": "z" * 700_000})),),
+        ),
+        dialect=dialect,
+    )
+    assert shown[0]["content"] == "short"
+    assert "900000 characters" in shown[1]["content"][-1]["text"]
+    last = shown[-1]
+    assert last["content"].endswith("of 500000 characters are shown]")
+    assert "not shown here" in json.loads(last["toolCalls"][0]["function"]["arguments"])["note"]
+
+
+def test_of_too_many_messages_the_last_are_shown() -> None:
+    shown = snapshot(*(Message(id=f"u{n}", role="user", content="x" * 1_000) for n in range(5_000)))
+    assert 1_000 < len(shown) < 5_000
+    assert shown[-1]["id"] == "u4999"
+
+
+def test_the_state_is_told_whole_and_then_as_patches() -> None:
+    patch = [{"op": "replace", "path": "/a", "value": None}]
+    assert convert(StateSnapshot(run_id=RUN, value={"a": 1}), StateDelta(run_id=RUN, patch=patch)) == [
+        {"type": "STATE_SNAPSHOT", "snapshot": {"a": 1}},
+        {"type": "STATE_DELTA", "delta": patch},
+    ]
+    assert convert(StateSnapshot(run_id=RUN, value=None)) == [{"type": "STATE_SNAPSHOT", "snapshot": None}]
+    assert convert(StateDelta(run_id=RUN, patch=[])) == []
+
+
+def test_a_history_that_goes_on_from_earlier_is_told() -> None:
+    assert convert(Rewound(run_id=RUN, after="m1")) == [
+        {"type": "CUSTOM", "name": "session_rewound", "value": {"after": "m1"}}
+    ]
