@@ -8,8 +8,9 @@ UV := $(shell command -v uv 2>/dev/null)
 MODEL ?=
 PORT ?= 8000
 BENCH ?=
+ONLY ?=
 
-.PHONY: install run test fuzz check bench clients lock clean
+.PHONY: install run test fuzz check bench accept clients lock clean
 
 install: .venv/.installed
 
@@ -50,6 +51,11 @@ else
 	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -r $(BENCH)/requirements.txt
 	.bench-venv/bin/python bench/report.py $(abspath $(BENCH))
 endif
+
+# What the server promises, against real processes: writes docs/reliability.md and fails where something is over its
+# limit. About ten minutes; ONLY=kills,cuts does some of it and writes nothing.
+accept: install
+	$(BIN)/python -m bench.accept $(if $(ONLY),--only $(ONLY))
 
 # Real clients, which this project does not depend on: the Python ones have an environment of their own.
 clients: clients-install

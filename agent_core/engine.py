@@ -138,7 +138,9 @@ class Engine:
             if message.role == "tool" or message.tool_calls:
                 raise InvalidRequest("Tool calls and their results cannot be observed.", f"messages[{index}]")
         run_id = new_id("observe")
-        async with self._runner.writing(SessionKey(user_id=user_id, session_id=session_id), run_id) as writer:
+        async with self._runner.writing(
+            SessionKey(user_id=user_id, session_id=session_id), run_id, always=False
+        ) as writer:
             known = history_of(writer.entries, agent.name).message_ids
             new: dict[str, Message] = {}
             for message in messages:
@@ -155,10 +157,18 @@ class Engine:
         """
         key = SessionKey(user_id=user_id, session_id=session_id)
         runs = self.under_way(key)
-        named = [run for run in runs if run_id is None or run.run_id == run_id]
-        if named:  # an id may come again: its latest attempt
-            return self.stop(named[0] if run_id is None else named[-1], "interrupt")
-        return not runs and await self.store.cancel(key)
+        if run_id is not None:
+            named = [run for run in runs if run.run_id == run_id]
+            if named:  # an id may come again: its latest attempt
+                return self.stop(named[-1], "interrupt")
+            return await self._is_open(key, run_id) and await self.store.cancel(key)
+        if runs and runs[0].lease is not None:
+            return self.stop(runs[0], "interrupt")
+        # Whoever holds the session may be another worker.
+        return await self.store.cancel(key) or bool(runs and self.stop(runs[0], "interrupt"))
+
+    async def _is_open(self, key: SessionKey, run_id: str) -> bool:
+        return run_id in history_of(await self.store.load(key), "").lost
 
     def under_way(self, key: SessionKey) -> tuple[Run, ...]:
         """The session's runs in this process: first the one that holds the gate, then those that wait."""

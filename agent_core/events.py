@@ -85,10 +85,12 @@ class ModelCallStart(Event, frozen=True, kw_only=True):
 
 
 class ModelCallEnd(Event, frozen=True, kw_only=True):
-    """The model's answer is complete, or broke off. `usage` is None where the provider reported none."""
+    """The model's answer is complete, or broke off. `usage` is None where the provider reported none. `cut` says
+    why the provider ended the answer before the model did: it was too long, or was filtered."""
 
     model: str
     usage: Usage | None = None
+    cut: Literal["length", "filter"] | None = None
 
 
 class TextStart(Event, frozen=True, kw_only=True):

@@ -30,13 +30,15 @@ class TextPart(Struct, frozen=True, kw_only=True, tag="text"):
 class MediaPart(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="media"):
     """An image, a sound, a film or a document. It is handed on and never fetched by us.
 
-    `source` says what `value` is: `data` (base64), `url`, or `file` (a provider's opaque handle).
+    `source` says what `value` is: `data` (base64), `url`, or `file` (a provider's opaque handle). `detail` is
+    what else was said of it: of an image, how closely to look (OpenAI's `low`, `high`); of a document, its name.
     """
 
     kind: Literal["image", "audio", "video", "document"]
     source: Literal["data", "url", "file"]
     value: str
     mime_type: str | None = None
+    detail: str | None = None
 
 
 Part = TextPart | MediaPart

@@ -19,6 +19,8 @@ class RunInput:
     - state, forwarded_props: any JSON values; tools see them through their context
     - whole: the messages are the whole conversation; where the agent has no history yet, it begins with
       them as they are, tool calls and results included. Nothing in them is carried out
+    - seen: somebody has read the last run to its end since it ended
+    - client: which protocol the client speaks, a word of the application's that is kept with the run
     - tool_choice: `auto`, `none`, `required`, or the name of one tool; for the first round only
     - options: how the model is to sample, for every call of the run
     """
@@ -29,5 +31,7 @@ class RunInput:
     state: Any = None
     forwarded_props: Any = None
     whole: bool = False
+    seen: bool = False
+    client: str = ""
     tool_choice: str = "auto"
     options: ModelOptions = field(default_factory=ModelOptions)

@@ -25,6 +25,7 @@ from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.keeper import Keeper
 from agent_core.sessions.leases import SAVING, Leases, Writer
+from agent_core.sessions.state import as_json
 from agent_core.sessions.store import Store
 
 logger = logging.getLogger(__name__)
@@ -89,6 +90,7 @@ class Runner:
     ) -> Run:
         """See Engine.admit."""
         self._check_open()
+        _check_state(given)
         own = {tool.spec.name for tool in agent.tools}
         for index, spec in enumerate(given.tools):
             if spec.name in own:
@@ -125,10 +127,11 @@ class Runner:
         return task
 
     @asynccontextmanager
-    async def writing(self, key: SessionKey, run_id: str) -> AsyncGenerator[Writer, None]:
-        """What a run does around its loop, for those who only write: gate, lease, load, and release."""
+    async def writing(self, key: SessionKey, run_id: str, *, always: bool = True) -> AsyncGenerator[Writer, None]:
+        """What a run does around its loop, for those who only write: gate, lease, load, and release. `always`
+        is the gate's."""
         self._check_open()
-        ticket = self.gate.enter(key, run_id, always=True)
+        ticket = self.gate.enter(key, run_id, always=always)
         self._writers += 1
         try:
             await ticket.wait()
@@ -219,7 +222,8 @@ class Runner:
     def _stop_all(self, reason: StopReason) -> None:
         for runs in list(self._runs.values()):
             for run in runs:
-                run.stop.request(reason)
+                if reason != "lost" or (run.lease is not None and not run.ephemeral):
+                    run.stop.request(reason)
 
     def _cancel(self, key: SessionKey) -> None:
         """Another worker was asked to stop what this one carries out."""
@@ -243,6 +247,14 @@ class Runner:
         if model is None:
             model = self._models[named] = open_model(named)
         return model
+
+
+def _check_state(given: RunInput) -> None:
+    if given.state is not None and given.state != {}:
+        try:
+            as_json(given.state)
+        except ValueError as error:
+            raise InvalidRequest(f"state: {error}.", "state") from error
 
 
 def _stopped(run: Run, reason: StopReason) -> End:

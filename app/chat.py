@@ -2,7 +2,7 @@
 
 The answer is shown as it comes, thinking dimmed where a terminal can, tool calls and their results on a
 line each, errors on standard error. Ctrl-C stops the running answer: over HTTP by closing the stream,
-in this process by leaving the run.
+in this process by leaving the run. A session that is named lasts: on the server, or in the settings' store.
 """
 
 import asyncio
@@ -17,11 +17,13 @@ import httpx
 from agent_core.engine import Engine
 from agent_core.messages import new_id, well_formed
 from agent_core.models.base import Timeouts
+from agent_core.names import SESSION_ID
 from app.agents import Roster, load
 from app.errors import NotFound
 from app.partners import Failure, Here, Partner, Server
 from app.screen import Screen
-from app.settings import read_settings
+from app.settings import Settings, read_settings
+from app.stores import StoreRefused, open_store
 from app.telemetry import configure_logging
 
 INTERRUPTED = 130
@@ -93,15 +95,17 @@ def open_chat(
     """A conversation with the server at an http(s) URL, or with the agents of a target (None: the demo's).
 
     - agent: its name, None for the default one
-    - session: the session's id, None for a new one
+    - session: the session's id, None for a new one, which without a server lives in memory
     - key: the server's API key, None for that of OSTINATO_API_KEY
 
     Raises ChatError, AgentsError or SettingsError.
     """
-    session = session or new_id("chat")
+    if session is not None and not SESSION_ID.fullmatch(session):
+        raise ChatError("--session: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed.")
     with asyncio.Runner() as runner:
         if target is not None and target.startswith(("http://", "https://")):
-            partner: Partner = _server(target, agent, session, key or os.environ.get("OSTINATO_API_KEY", ""))
+            named = session or new_id("chat")
+            partner: Partner = _server(target, agent, named, key or os.environ.get("OSTINATO_API_KEY", ""))
         else:
             partner = _here(target, agent, session, runner)
         try:
@@ -113,7 +117,8 @@ def open_chat(
 def _server(url: str, agent: str | None, session: str, key: str) -> Server:
     base = url.rstrip("/").removesuffix("/agui")
     path = "/agui" if agent is None else f"/agui/{quote(agent, safe='')}"
-    headers = {"accept": "text/event-stream"}
+    # Ctrl-C is a disconnect, and means that the answer is not wanted.
+    headers = {"accept": "text/event-stream", "x-on-disconnect": "cancel"}
     if key:
         headers["authorization"] = f"Bearer {key}"
     try:
@@ -123,7 +128,7 @@ def _server(url: str, agent: str | None, session: str, key: str) -> Server:
     return Server(url=base + path, http=http, session=session)
 
 
-def _here(target: str | None, name: str | None, session: str, runner: asyncio.Runner) -> Here:
+def _here(target: str | None, name: str | None, session: str | None, runner: asyncio.Runner) -> Here:
     settings = read_settings()
     loaded = load(target)
     roster = Roster(loaded.agents)
@@ -138,7 +143,19 @@ def _here(target: str | None, name: str | None, session: str, runner: asyncio.Ru
     # A failed run is told on the screen; a tool's own traceback is told nowhere else.
     configure_logging(settings.log_level if "log_level" in settings.model_fields_set else "error")
 
-    async def start() -> Engine:
-        return Engine(timeouts=Timeouts(idle=settings.model_idle_seconds))
+    engine = runner.run(_engine(settings, lasts=session is not None))
+    return Here(engine=engine, agent=agent, converters=loaded.converters, session=session or new_id("chat"))
 
-    return Here(engine=runner.run(start()), agent=agent, converters=loaded.converters, session=session)
+
+async def _engine(settings: Settings, *, lasts: bool) -> Engine:
+    """An engine on the settings' store where the session lasts, else on memory. Raises ChatError."""
+    try:
+        store = await open_store(settings) if lasts else None
+    except StoreRefused as refusal:
+        if "in use" in str(refusal):
+            where = f"The data directory {settings.data_dir} is in use by a server"
+            raise ChatError(f"{where}: give its URL instead, as in ostinato chat http://127.0.0.1:8000.") from None
+        raise ChatError(str(refusal)) from None
+    return Engine(
+        store=store, timeouts=Timeouts(idle=settings.model_idle_seconds), lease_seconds=settings.lease_seconds
+    )

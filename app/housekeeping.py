@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from agent_core.engine import Engine
 from agent_core.errors import CoreError, RunError
@@ -23,10 +24,12 @@ logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Deletes the sessions that `session_days` and `max_sessions` do not keep, never one with a run under way."""
+    """Deletes the sessions that `session_days` and `max_sessions` do not keep, never one with a run under way.
+    `forget(user_id, session_id)` is called for each, to drop what else is kept of it."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, forget: Callable[[str, str], None]) -> None:
         self._engine = engine
+        self._forget = forget
         self._days = settings.session_days
         self._keep = settings.max_sessions
         self._task: asyncio.Task[None] | None = None
@@ -63,7 +66,10 @@ class Housekeeping:
             return False
         try:
             # Whoever writes to it in between keeps it.
-            return await self._engine.delete(user_id=key.user_id, session_id=key.session_id, head=info.head)
+            deleted = await self._engine.delete(user_id=key.user_id, session_id=key.session_id, head=info.head)
+            if deleted:
+                self._forget(key.user_id, key.session_id)
+            return deleted
         except RunError as error:
             if error.code == "store_unavailable":
                 raise

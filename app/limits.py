@@ -2,7 +2,15 @@
 
 from starlette.requests import Request
 
-from app.errors import BodyTooLarge, WrongContentType
+from app.errors import BodyTooLarge, Refusal, WrongContentType
+
+LINES = frozenset({"application/x-ndjson", "application/jsonl"})
+"""Never text/plain: a page of a foreign origin may send that without asking first (the CORS preflight)."""
+
+
+class UploadTooLarge(BodyTooLarge):
+    def __init__(self, limit: int) -> None:
+        Refusal.__init__(self, f"The lines have more than {limit} bytes.")
 
 
 async def read_json_body(request: Request, limit: int) -> bytes:
@@ -12,19 +20,6 @@ async def read_json_body(request: Request, limit: int) -> bytes:
     must be UTF-8) without a content encoding, BodyTooLarge as soon as the limit is passed, whatever
     Content-Length says, and starlette's ClientDisconnect, which is answered quietly.
     """
-    _check_content_type(request)
-    length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > limit:
-        raise BodyTooLarge(limit)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise BodyTooLarge(limit)
-    return bytes(body)
-
-
-def _check_content_type(request: Request) -> None:
     media, *parameters = request.headers.get("content-type", "").split(";")
     if media.strip().lower() != "application/json":
         raise WrongContentType("The content type must be application/json.", param="content-type")
@@ -32,5 +27,26 @@ def _check_content_type(request: Request) -> None:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
             raise WrongContentType("The charset of a JSON body must be UTF-8.", param="content-type")
+    return await _read(request, limit, BodyTooLarge)
+
+
+async def read_lines(request: Request, limit: int) -> bytes:
+    """The body, at most `limit` bytes of a type in LINES. Raises what `read_json_body` does, UploadTooLarge for
+    the size."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in LINES:
+        raise WrongContentType("The content type must be application/x-ndjson.", param="content-type")
+    return await _read(request, limit, UploadTooLarge)
+
+
+async def _read(request: Request, limit: int, too_large: type[BodyTooLarge]) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise WrongContentType("A compressed body is not accepted.", param="content-encoding")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length[:20]) > limit:
+        raise too_large(limit)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise too_large(limit)
+    return bytes(body)

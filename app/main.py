@@ -74,7 +74,8 @@ def create_app(
                 timeouts=Timeouts(idle=settings.model_idle_seconds),
                 lease_seconds=settings.lease_seconds,
             ) as engine,
-            aclosing(Housekeeping(engine, settings)) as housekeeping,
+            aclosing(runs := Runs(engine, settings)),
+            aclosing(Housekeeping(engine, settings, runs.forget)) as housekeeping,
         ):
             housekeeping.start()
             app.state.services = Services(
@@ -83,7 +84,7 @@ def create_app(
                 keys=keys,
                 engine=engine,
                 health=Health(store),
-                runs=Runs(engine, settings),
+                runs=runs,
                 halves=Halves(lambda user_id, session_id: engine.forget(user_id=user_id, session_id=session_id)),
                 repeats=Repeats(),
                 converters=makers,

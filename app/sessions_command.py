@@ -36,7 +36,7 @@ def verify(context: click.Context, /, anchors: tuple[Path, ...], **options: Any)
 
     Exit code 0: it is whole. 1: it is not. 2: it cannot be checked.
     """
-    from agent_core.sessions.journal.chain import ANCHOR_FILE
+    from agent_core.sessions.journal.anchor import ANCHOR_FILE
     from app.settings import SettingsError, load_env_file, read_settings
     from app.verifying import NotVerified, check
 

@@ -17,6 +17,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from agent_core.agent import MODEL_NAME
+from agent_core.sessions.opening import is_postgres
 from app.auth import Keys
 
 PREFIX = "OSTINATO_"
@@ -126,7 +127,7 @@ class Settings(BaseSettings):
     @field_validator("store", mode="before")
     @classmethod
     def _check_store(cls, value: Any) -> Any:
-        if value in ("memory", "sqlite") or re.match(r"postgres(ql)?(\+asyncpg)?://", str(value)):
+        if value in ("memory", "sqlite") or is_postgres(str(value)):
             return value
         # A URL may hold a password: only its beginning is repeated.
         raise ValueError(

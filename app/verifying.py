@@ -13,7 +13,9 @@ from typing import Any
 from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent_core.sessions.journal.chain import Anchor, Journal, read_key
+from agent_core.sessions.journal.anchor import Anchor
+from agent_core.sessions.journal.chain import Journal
+from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.journal.verify import Report, verify
 from agent_core.sessions.sql.database_file import DATABASE, LOCK
 from agent_core.sessions.sql.failures import name_of
@@ -115,9 +117,9 @@ async def _check_postgres(url: str, journal: Journal, anchors: Sequence[Anchor])
         from sqlalchemy.ext.asyncio import create_async_engine
     except ImportError:
         raise NotVerified('PostgreSQL needs its driver: pip install "ostinato[postgres]".') from None
-    from agent_core.sessions.sql.postgres import _read_url
+    from agent_core.sessions.sql.postgres import read_url
 
-    dsn, _ = _read_url(url)
+    dsn, _ = read_url(url)
 
     async def connect(**options: Any) -> Any:
         return await asyncpg.connect(dsn, timeout=_CONNECT, statement_cache_size=0, **options)

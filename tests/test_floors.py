@@ -55,6 +55,8 @@ ORDER = (
     "agent_core.sessions.history",
     "agent_core.sessions.store",
     "agent_core.sessions.pages",
+    "agent_core.sessions.journal.key",
+    "agent_core.sessions.journal.anchor",
     "agent_core.sessions.journal.chain",
     "agent_core.sessions.journal.check",
     "agent_core.sessions.journal.verify",

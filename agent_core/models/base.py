@@ -5,7 +5,7 @@ A model holds no state of a run and owns no connection; the engine lends it the 
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -19,7 +19,8 @@ from agent_core.usage import Usage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
     """What a client asks of the model's sampling; None leaves it to the provider. A model that cannot do
-    one of them may leave it out. `max_tokens` bounds each call's answer."""
+    one of them may leave it out. `max_tokens` bounds each call's answer. `strict_tools` names the tools whose
+    arguments must follow their schema exactly."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -30,6 +31,7 @@ class ModelOptions:
     frequency_penalty: float | None = None
     reasoning_effort: str | None = None
     parallel_tool_calls: bool | None = None
+    strict_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,13 @@ class UsagePiece(Struct, frozen=True):
     usage: Usage
 
 
-Piece = TextPiece | ThinkingPiece | CallPiece | ArgumentsPiece | UsagePiece
+class CutPiece(Struct, frozen=True, gc=False):
+    """The provider cut the answer: it became too long, or a filter stepped in. At most one."""
+
+    why: Literal["length", "filter"]
+
+
+Piece = TextPiece | ThinkingPiece | CallPiece | ArgumentsPiece | UsagePiece | CutPiece
 """Pieces are never empty strings, and their text is well formed (see messages.well_formed)."""
 
 

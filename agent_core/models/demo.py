@@ -18,6 +18,7 @@ from agent_core.messages import Message, well_formed
 from agent_core.models.base import (
     ArgumentsPiece,
     CallPiece,
+    CutPiece,
     ModelRequest,
     Piece,
     TextPiece,
@@ -113,7 +114,7 @@ def _cut(text: str) -> list[str]:
 def _length(piece: Piece) -> int:
     if isinstance(piece, CallPiece):
         return len(piece.name)
-    return 0 if isinstance(piece, UsagePiece) else len(piece.text)
+    return 0 if isinstance(piece, UsagePiece | CutPiece) else len(piece.text)
 
 
 def _usage(messages: Sequence[Message], said: int) -> Usage:

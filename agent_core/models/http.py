@@ -13,10 +13,13 @@ from urllib.request import getproxies, proxy_bypass
 
 from agent_core.errors import ModelError
 from agent_core.models.failures import failed_status, failed_transport, secrets_in, snippet
-from agent_core.models.sse_lines import MAX_ANSWER, SseLines, too_long
+from agent_core.models.sse_lines import SseLines, too_long
 
 MAX_ERROR = 64_000
 """Bytes of an error's body that are looked at."""
+
+MAX_JSON = 4_000_000
+"""Bytes of an answer that is one JSON value."""
 
 MAX_CONNECTIONS = 10_000
 
@@ -277,8 +280,8 @@ async def _whole(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
     body = bytearray()
     while chunk := await watch.wait(anext(reads, b"")):
         body += chunk
-        if len(body) > MAX_ANSWER:
-            raise too_long("the answer", MAX_ANSWER)
+        if len(body) > MAX_JSON:
+            raise too_long("the answer", MAX_JSON)
     return bytes(body)
 
 

@@ -21,8 +21,15 @@ from agent_core.tools.base import ToolSpec
 
 OPENAI = "https://api.openai.com/v1"
 
+PATH = "/chat/completions"
+
 SENDABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Participants' names that no provider refuses; any other is not sent."""
+
+FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav"}
+"""What OpenAI calls a sound's media type, where it is not the type's own second half."""
+
+WORDS = {"image": "An image", "audio": "A sound", "video": "A film", "document": "A document"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,8 @@ class OpenAIChat:
     - headers: sent with each call, over those that are made here
     - replay_thinking: send `reasoning_content` back with the history; DeepSeek wants it in thinking
       mode, and other models refuse it
+
+    Raises ValueError for a base URL that cannot be called.
     """
 
     name: str
@@ -46,15 +55,22 @@ class OpenAIChat:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     replay_thinking: bool = False
 
+    def __post_init__(self) -> None:
+        self._base_url()
+
     async def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:
-        """See Model.stream. Raises ModelError model_auth without a call if OpenAI's key is missing."""
-        base_url = self._base_url()
+        """See Model.stream. Raises ModelError without a call: model_auth if OpenAI's key is missing, and
+        model_unreachable if OPENAI_BASE_URL became one that cannot be called."""
+        try:
+            base_url = self._base_url()
+        except ValueError as refusal:
+            raise ModelError("model_unreachable", detail=str(refusal), retryable=False) from None
         headers = self._headers(base_url)
         limit = "max_completion_tokens" if base_url == OPENAI else "max_tokens"
         body = encode_request(self.name, request, replay_thinking=self.replay_thinking, limit=limit)
         decoder = ChunkDecoder(provider=self.provider, model=self.name, hide=secrets_in(headers))
         try:
-            async with aclosing(http.post_sse(f"{base_url}/chat/completions", headers, body)) as reads:
+            async with aclosing(http.post_sse(f"{base_url}{PATH}", headers, body)) as reads:
                 async for payloads in reads:
                     for payload in payloads:
                         for piece in decoder.feed(payload):
@@ -67,8 +83,13 @@ class OpenAIChat:
             yield piece
 
     def _base_url(self) -> str:
+        named = "base_url" if self.base_url else "OPENAI_BASE_URL"
         chosen = self.base_url or os.environ.get("OPENAI_BASE_URL", "")
-        return chosen.strip().rstrip("/") or OPENAI
+        # The whole address of the call is what people find in a provider's examples.
+        base_url = chosen.strip().rstrip("/").removesuffix(PATH).rstrip("/") or OPENAI
+        if (why := _unfit(base_url)) is not None:
+            raise ValueError(f"{named}: {why}, such as {OPENAI}")  # it is not repeated: it may hold a password
+        return base_url
 
     def _headers(self, base_url: str) -> dict[str, str]:
         key = (self.api_key if self.api_key is not None else os.environ.get("OPENAI_API_KEY", "")).strip()
@@ -79,6 +100,24 @@ class OpenAIChat:
             raise ModelError("model_auth", detail="the API key has characters that no header can carry")
         authorization = {"authorization": f"Bearer {key}"} if key else {}
         return authorization | headers
+
+
+def _unfit(url: str) -> str | None:
+    """Why no call can go to this base URL; None where one can."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "the value is no URL: it needs http(s)://, a host, and a port from 1 to 65535 if any"
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return "the value must begin with http:// or https:// and a host"
+    if port == 0 or parts.netloc.endswith(":"):
+        return "the value needs a port from 1 to 65535, or none"
+    if "?" in url or "#" in url:
+        return "the value must have no query and no fragment"
+    if not url.isprintable() or " " in url or "\\" in url:
+        return "the value must have no blanks, line ends or backslashes"
+    return None
 
 
 def encode_request(
@@ -93,7 +132,7 @@ def encode_request(
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        body["tools"] = [_tool(spec) for spec in request.tools]
+        body["tools"] = [_tool(spec, spec.name in request.options.strict_tools) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _choice(request.tool_choice)
         if request.options.parallel_tool_calls is not None:
@@ -130,7 +169,7 @@ def _message(message: Message, replay_thinking: bool) -> dict[str, Any]:
         return _assistant(message, replay_thinking)
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
-    content = _parts(message.content) if message.role == "user" else message.text
+    content = _content(message.content) if message.role == "user" else message.text
     encoded = {"role": message.role, "content": content}
     if message.name and SENDABLE_NAME.fullmatch(message.name):
         encoded["name"] = message.name
@@ -155,30 +194,49 @@ def _assistant(message: Message, replay_thinking: bool) -> dict[str, Any]:
     return encoded
 
 
-def _parts(content: str | Sequence[Part]) -> list[dict[str, Any]] | str:
-    """A user's text, or the parts that Chat Completions knows; an empty text if none is left."""
+def _content(content: str | Sequence[Part]) -> list[dict[str, Any]] | str:
+    """The content's text, or its parts.
+
+    What has no shape in Chat Completions (a sound behind a URL, a file's handle for anything but a document) is
+    left out, and the model is told so in its place.
+    """
     if isinstance(content, str):
         return content
-    encoded: list[dict[str, Any]] = []
-    for part in content:
-        if isinstance(part, TextPart):
-            encoded.append({"type": "text", "text": part.text})
-        elif url := _image_url(part):
-            encoded.append({"type": "image_url", "image_url": {"url": url}})
-    return encoded or ""
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part) for part in content
+    ] or ""
 
 
-def _image_url(part: MediaPart) -> str | None:
-    if part.kind != "image" or part.source == "file":
-        return None
-    return part.value if part.source == "url" else f"data:{part.mime_type or 'image/png'};base64,{part.value}"
+def _media(part: MediaPart) -> dict[str, Any]:
+    match part.kind, part.source:
+        case "image", "url" | "data":
+            image = {"url": _url(part, "image/png")}
+            return {"type": "image_url", "image_url": image | ({"detail": part.detail} if part.detail else {})}
+        case "video", "url" | "data":
+            return {"type": "video_url", "video_url": {"url": _url(part, "video/mp4")}}
+        case "audio", "data":
+            mime_type = part.mime_type or "audio/wav"
+            form = FORMATS.get(mime_type) or mime_type.partition("/")[2]
+            return {"type": "input_audio", "input_audio": {"data": part.value, "format": form}}
+        case "document", "file":
+            return {"type": "file", "file": {"file_id": part.value}}
+        case "document", "data":
+            name = part.detail or f"document.{(part.mime_type or 'application/pdf').partition('/')[2]}"
+            return {"type": "file", "file": {"filename": name, "file_data": _url(part, "application/pdf")}}
+    return {"type": "text", "text": f"({WORDS[part.kind]} was sent that cannot be passed on to you.)"}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def _url(part: MediaPart, kind: str) -> str:
+    return part.value if part.source == "url" else f"data:{part.mime_type or kind};base64,{part.value}"
+
+
+def _tool(spec: ToolSpec, strict: bool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": spec.name}
     if spec.description:
         function["description"] = spec.description
     function["parameters"] = spec.parameters
+    if strict:
+        function["strict"] = True
     return {"type": "function", "function": function}
 
 

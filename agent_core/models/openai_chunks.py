@@ -3,28 +3,37 @@
 Providers that call themselves compatible differ in every detail. What is known of them:
 
 - `error` may stand in a frame of a 200 answer, also inside a list: it is looked at before `choices`.
-- `choices` may be empty, null or missing, a choice may lack its delta, and usage may be inside it.
+- `choices` may be empty, null or missing, a choice may lack its delta, and usage may be inside it. Of several
+  the one counts whose index is 0, or missing.
 - Usage may come with every chunk: the last one counts, and none is added up.
 - Reasoning comes as `reasoning_content`, as `reasoning`, or as `<think>` at the front of the text.
 - What comes as one JSON completion instead of a stream is read as well.
 - The end is said by a finish_reason or by `[DONE]`. A stream without either was cut off.
+- What ended the answer before its end is passed on: `length`, and `content_filter` behind some text.
 
 Tool calls are put together in tool_deltas.py.
 """
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
 from agent_core.errors import ModelError
 from agent_core.messages import well_formed
-from agent_core.models.base import Piece, TextPiece, ThinkingPiece, UsagePiece
+from agent_core.models.base import ArgumentsPiece, CutPiece, Piece, TextPiece, ThinkingPiece, UsagePiece
 from agent_core.models.failures import failed_frame, snippet
+from agent_core.models.sse_lines import too_long
 from agent_core.models.think_filter import ThinkFilter
 from agent_core.models.tool_deltas import ToolDeltas
 from agent_core.usage import Usage
+
+MAX_ANSWER = 4_000_000
+"""Characters of one answer: its text, its thinking and its calls' arguments."""
+
+CUTS: Mapping[str, Literal["length", "filter"]] = {"length": "length", "content_filter": "filter"}
+"""What the reasons to finish mean that are not the model's own."""
 
 
 class ChunkDecoder:
@@ -44,9 +53,11 @@ class ChunkDecoder:
         self._front: ThinkFilter | None = ThinkFilter()
         self._calls = ToolDeltas()
         self._said = False
+        self._size = 0
 
     def feed(self, payload: bytes) -> list[Piece]:
-        """The pieces of one payload. Raises ModelError for an error frame and for what is no JSON."""
+        """The pieces of one payload. Raises ModelError for an error frame, for what is no JSON, and for an answer
+        of more than MAX_ANSWER characters."""
         if self._done:
             return []
         if payload.startswith(b"[") and payload.strip() == b"[DONE]":
@@ -54,20 +65,31 @@ class ChunkDecoder:
             return []
         chunk = self._parse(payload)
         if self._said and self._front is None and (text := _only_text(chunk)):
+            self._size += len(text)
+            if self._size > MAX_ANSWER:
+                raise too_long("the answer", MAX_ANSWER, "characters")
             return [TextPiece(text)]
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self._usage = usage
-        choices = chunk.get("choices")
-        if not choices or not isinstance(choices, list) or not isinstance(choices[0], dict):
+        choice = _our_choice(chunk.get("choices"))
+        if choice is None:
             return []
-        pieces = self._choice(choices[0])
+        pieces = self._choice(choice)
         if not self._said:
             self._said = _says(pieces)
+        return self._measured(pieces)
+
+    def _measured(self, pieces: list[Piece]) -> list[Piece]:
+        self._size += sum(
+            len(piece.text) for piece in pieces if isinstance(piece, TextPiece | ThinkingPiece | ArgumentsPiece)
+        )
+        if self._size > MAX_ANSWER:
+            raise too_long("the answer", MAX_ANSWER, "characters")
         return pieces
 
     def finish(self) -> list[Piece]:
-        """What is left when the stream has ended: text held back, and the usage.
+        """What is left when the stream has ended: text held back, why it was cut if it was, and the usage.
 
         Raises ModelError model_bad_answer if the answer is not complete, and model_refused if it was
         withheld by the provider's content filter.
@@ -79,6 +101,8 @@ class ChunkDecoder:
         self._calls.finish()
         if self._finish_reason == "content_filter" and not (self._said or _says(pieces)):
             raise ModelError("model_refused", detail="finish_reason content_filter and no text")
+        if why := CUTS.get(self._finish_reason):
+            pieces.append(CutPiece(why))
         usage = self._usage_of_call()
         if usage is not None:
             pieces.append(UsagePiece(usage))
@@ -193,13 +217,21 @@ def _only_text(chunk: Mapping[str, Any]) -> str:
     if chunk.get("usage") or not isinstance(choices, list) or len(choices) != 1:
         return ""
     choice = choices[0]
-    if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("usage"):
+    if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("usage") or choice.get("index"):
         return ""
     delta = choice.get("delta")
     if not isinstance(delta, dict) or len(delta) != 1:
         return ""
     text = delta.get("content")
     return text if isinstance(text, str) else ""
+
+
+def _our_choice(choices: Any) -> Mapping[str, Any] | None:
+    """The choice that is this answer: the one with the index 0 or without any."""
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and not choice.get("index"):
+            return choice
+    return None
 
 
 def _says(pieces: list[Piece]) -> bool:

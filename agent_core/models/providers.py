@@ -8,7 +8,7 @@ KNOWN = "openai:NAME, fake:fake, fake:demo"
 def open_model(spec: str) -> Model:
     """The model for `provider:name`; a name may hold further colons. Nothing is connected yet.
 
-    Raises ValueError for an unknown provider and for an empty name.
+    Raises ValueError for an unknown provider, an empty name, and an OPENAI_BASE_URL that cannot be called.
     """
     provider, _, name = spec.partition(":")
     if provider == "openai" and name:

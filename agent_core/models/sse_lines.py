@@ -5,8 +5,9 @@ from agent_core.errors import ModelError
 MAX_LINE = 1_000_000
 """Bytes of one line."""
 
-MAX_ANSWER = 4_000_000
-"""Bytes of one whole answer."""
+MAX_STREAM = 64_000_000
+"""Bytes of one whole stream. What is said in it is bounded where it is decoded: around a piece of a few
+letters stand 300 bytes of JSON."""
 
 BOM = b"\xef\xbb\xbf"
 
@@ -19,7 +20,7 @@ class SseLines:
     - Comments and all other fields are skipped, and so is an event without data.
     - A byte order mark at the start is dropped. An event that the end of the stream cuts off counts.
 
-    Raises ModelError model_bad_answer for a line over MAX_LINE and a stream over MAX_ANSWER.
+    Raises ModelError model_bad_answer for a line over MAX_LINE and a stream over MAX_STREAM.
     """
 
     __slots__ = ("_after_cr", "_data", "_partial", "_partial_size", "_start", "_total")
@@ -35,8 +36,8 @@ class SseLines:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that are complete now, in order; often none."""
         self._total += len(chunk)
-        if self._total > MAX_ANSWER:
-            raise too_long("the answer", MAX_ANSWER)
+        if self._total > MAX_STREAM:
+            raise too_long("the stream", MAX_STREAM)
         if self._start is not None:
             chunk = self._start + chunk
             if len(chunk) < len(BOM) and BOM.startswith(chunk):
@@ -98,5 +99,5 @@ class SseLines:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def too_long(what: str, limit: int) -> ModelError:
-    return ModelError("model_bad_answer", detail=f"{what} is longer than {limit} bytes")
+def too_long(what: str, limit: int, unit: str = "bytes") -> ModelError:
+    return ModelError("model_bad_answer", detail=f"{what} is longer than {limit} {unit}")

@@ -4,8 +4,8 @@ Which call a delta belongs to is the one thing that compatible providers do not 
 
 - A new id with a name opens a call, also where all calls of the answer claim index 0.
 - An id that is known, an empty one or none continues; a name that comes again is not taken again.
-- Without any id a new index, another name, or arguments that start afresh after complete ones open a
-  call, which gets an id of our own.
+- Without any id a new index, another name, arguments that start afresh after complete ones, or a second name
+  in one list without an index open a call, which gets an id of our own.
 - A call is told on once its name is known; ids and names are never changed after that.
 """
 
@@ -46,9 +46,12 @@ class ToolDeltas:
     def take(self, deltas: Sequence[Any], *, whole: bool = False) -> list[CallPiece | ArgumentsPiece]:
         """The pieces of one `tool_calls` list. `whole`: each entry is a complete call of its own."""
         pieces: list[CallPiece | ArgumentsPiece] = []
+        named = False
         for delta in deltas:
             if isinstance(delta, dict):
-                self._one(delta, whole, pieces)
+                bare = _is_bare(delta)
+                self._one(delta, whole or (bare and named), pieces)
+                named = named or bare
         return pieces
 
     def finish(self) -> None:
@@ -111,6 +114,13 @@ class ToolDeltas:
         if index is not None:
             self._by_index[index] = call
         return call
+
+
+def _is_bare(delta: Mapping[str, Any]) -> bool:
+    """Whether the delta has a name and nothing else that would tell its call from another."""
+    function = delta.get("function")
+    name = function.get("name") if isinstance(function, dict) else None
+    return bool(_string(name)) and not _string(delta.get("id")) and _index(delta) is None
 
 
 def _string(value: Any) -> str:

@@ -121,8 +121,10 @@ async def _run(run: Run, reply_id: str, call: ToolCall, arguments: Mapping[str, 
     run.started.add(call.id)
     run.emit(ToolResultStart(run_id=run.run_id, reply_id=reply_id, call_id=call.id, name=call.name))
     cancelled = threading.Event()
-    context = _context(run, call, cancelled)
+    over = asyncio.Event()
+    context = _context(run, call, cancelled, over)
     status, content = await _outcome(run, tool, context, arguments)
+    over.set()
     change = None
     if status == "ok":
         try:
@@ -198,7 +200,7 @@ def _capped(text: str) -> str:
     return f"{text[:LONGEST_RESULT]}\n[cut: {len(text) - LONGEST_RESULT} of {len(text)} characters are not shown]"
 
 
-def _context(run: Run, call: ToolCall, cancelled: threading.Event) -> ToolContext:
+def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio.Event) -> ToolContext:
     loop = asyncio.get_running_loop()
 
     def emit(name: str, value: Any) -> None:
@@ -212,7 +214,8 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event) -> ToolContex
         loop.call_soon_threadsafe(tell, event)
 
     def tell(event: Custom) -> None:
-        if not run.sink.full:  # a client that lags misses it, rather than the server filling up
+        # A thread that goes on when its call is over is heard no more: the run may be about to end.
+        if not over.is_set() and not run.sink.full:  # a client that lags misses it, rather than the server filling up
             run.emit(event)
 
     return ToolContext(

@@ -20,10 +20,17 @@ async def begin(run: Run) -> bool:
     """
     history = run.history
     waiting = waiting_for_client(history.messages, run.tools)
-    intake = take_in(history, run.input.messages, waiting, whole=run.input.whole)
+    intake = take_in(
+        history,
+        run.input.messages,
+        waiting,
+        whole=run.input.whole,
+        server_tools=run.tools,
+        seen=run.input.seen,
+    )
     lost = [] if intake.rewind is not None else _lost_results(run, intake, waiting)
     entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
-    entries.append(run_entry(run.run_id, run.agent.name))
+    entries.append(run_entry(run.run_id, run.agent.name, run.input.client))
     entries += _entries(run, intake, lost)
     title = "" if run.ephemeral or history.title else title_of(intake.messages)
     if title:

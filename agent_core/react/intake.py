@@ -11,8 +11,10 @@
   was there to see it, the client merely knows less than we do: nothing is rewound.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.pairing import open_calls, result_of
@@ -37,29 +39,53 @@ class Intake:
 
 
 def take_in(
-    history: History, messages: Sequence[Message], client_calls: Iterable[ToolCall], *, whole: bool = False
+    history: History,
+    messages: Sequence[Message],
+    client_calls: Iterable[ToolCall],
+    *,
+    whole: bool = False,
+    server_tools: Container[str] = (),
+    seen: bool = False,
 ) -> Intake:
     """What the input changes; the history itself is left as it is.
 
     `client_calls` are the open calls that wait for the client. With `whole`, the messages are the
-    conversation itself, and an empty history takes them as they are.
+    conversation itself, and an empty history adopts them; `server_tools` are then those that no client may
+    call. `seen` says that somebody has read the end of the last run since it ended.
     """
     if whole and not history.messages:
-        return Intake(messages=list({message.id: message for message in reversed(messages)}.values())[::-1])
+        return Intake(messages=adopted(messages, server_tools))
     at = _asked_again(history, messages)
     if at is None:
-        return Intake(messages=merge(history, messages, client_calls))
+        new = merge(history, messages, client_calls)
+        return Intake(messages=new) if new else _nothing_new(history, messages)
     ours, theirs = history.messages[at], messages[-1]
     # Some panels put a system message under a new id in front of each run: it counts, and before the question.
     rules = [each for each in messages if each.role in RULES and each.id not in history.message_ids]
     if ours.content != theirs.content or rules:
         return Intake(rewind=history.messages[at - 1].id if at else "", messages=[*rules, theirs])
     if not any(message.role == "user" for message in history.messages[at + 1 :]):
-        if history.missed:
+        if history.missed and not seen:
             return Intake(missed=True)
-        if history.lost or at == len(history.messages) - 1:
+        if history.broken or at == len(history.messages) - 1:
             return Intake()
     return Intake(rewind=ours.id)
+
+
+def _nothing_new(history: History, messages: Sequence[Message]) -> Intake:
+    """What an input means that says nothing which is not known: a request that comes again.
+
+    A question that was answered is told its answer again; one whose run failed or was cancelled is asked
+    again; what a lost run left, or a call that waits, is gone on with.
+    """
+    if not history.messages or history.broken or history.messages[-1].role == "user":
+        return Intake()
+    if history.outcome in ("failed", "cancelled"):
+        last = messages[-1] if messages else None
+        asked = next((each for each in reversed(history.messages) if each.role == "user"), None)
+        return Intake(rewind=asked.id) if asked and last and last.id == asked.id else Intake()
+    tail = history.messages[-1]
+    return Intake(missed=tail.role == "assistant" and not tail.tool_calls and bool(history.outcome))
 
 
 def _asked_again(history: History, messages: Sequence[Message]) -> int | None:
@@ -73,6 +99,40 @@ def _asked_again(history: History, messages: Sequence[Message]) -> int | None:
         return None
     at = next(n for n in reversed(range(len(history.messages))) if history.messages[n].id == last.id)
     return at if history.messages[at].role == "user" else None
+
+
+def adopted(messages: Sequence[Message], server_tools: Container[str]) -> list[Message]:
+    """A conversation that a client brings, fit to be a history in which nothing is left to be carried out.
+
+    Each call has its result right behind it; one that has none was not run. Only at the very end calls may be
+    open, those of the client's own tools. A call's id that comes again is made another one, since an id is
+    unique in a session. A result without its call is left out, and of two messages with one id the last counts.
+    """
+    taken: set[str] = set()
+    kept: list[Message] = []
+    waiting: dict[str, ToolCall] = {}
+
+    def settle() -> None:
+        kept.extend(
+            result_of(call, "not_run", "The conversation went on without a result.") for call in waiting.values()
+        )
+        waiting.clear()
+
+    for message in {message.id: message for message in messages}.values():
+        if message.role == "tool":
+            call = waiting.pop(message.tool_call_id or "", None)
+            if call is not None:
+                kept.append(replace(message, tool_call_id=call.id, name=call.name))
+            continue
+        settle()
+        for call in message.tool_calls:
+            fresh = call if call.id not in taken else replace(call, id=new_id("call"))
+            taken.add(fresh.id)
+            waiting[call.id] = fresh
+        kept.append(replace(message, tool_calls=tuple(waiting.values())) if waiting else message)
+    waiting = {given: call for given, call in waiting.items() if call.name in server_tools}
+    settle()
+    return kept
 
 
 def merge(history: History, messages: Sequence[Message], client_calls: Iterable[ToolCall]) -> list[Message]:

@@ -5,6 +5,7 @@ them. `paired` is the view that goes to a model: whatever a history holds, the v
 that one damaged session cannot make a provider refuse every later run of it.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id
@@ -54,16 +55,25 @@ def paired(messages: Iterable[Message]) -> list[Message]:
     messages = list(messages)
     if not any(message.tool_calls or message.role == "tool" for message in messages):
         return messages
-    results: dict[str | None, Message] = {}
-    for message in messages:
+    results: dict[str | None, deque[tuple[int, Message]]] = {}
+    for place, message in enumerate(messages):
         if message.role == "tool":
-            results.setdefault(message.tool_call_id, message)
+            results.setdefault(message.tool_call_id, deque()).append((place, message))
     view: list[Message] = []
-    for message in messages:
+    for place, message in enumerate(messages):
         if message.role == "tool":
             continue
         view.append(message)
         for call in message.tool_calls:
-            found = results.pop(call.id, None)
+            found = _next_behind(place, results.get(call.id))
             view.append(found or result_of(call, "interrupted", message_id=f"{call.id}-interrupted"))
     return view
+
+
+def _next_behind(place: int, results: deque[tuple[int, Message]] | None) -> Message | None:
+    """The first result that stands behind the place; an id may come again in a damaged history."""
+    while results:
+        at, found = results.popleft()
+        if at > place:
+            return found
+    return None

@@ -93,15 +93,19 @@ class Reply:
     """One assistant message in the making.
 
     `used` are the call ids that the session has already seen. Without `calls`, the model was offered no
-    tools, and what it asks for all the same is dropped.
+    tools, and what it asks for all the same is dropped. `fresh` gives each call an id of our own: providers
+    repeat theirs in each conversation.
     """
 
-    def __init__(self, run_id: str, emit: Callable[[Event], None], used: set[str], *, calls: bool = True) -> None:
+    def __init__(
+        self, run_id: str, emit: Callable[[Event], None], used: set[str], *, calls: bool = True, fresh: bool = False
+    ) -> None:
         self.id = new_id("msg")
         self._run_id = run_id
         self._emit = emit
         self._used = used
         self._with_calls = calls
+        self._fresh = fresh
         self._blocks: list[_Block] = []
         self._thoughts = 0
         self._calls = 0
@@ -152,7 +156,8 @@ class Reply:
         self._calls += 1
         if self._calls > MOST_CALLS:
             raise ModelError("model_bad_answer", detail=f"more than {MOST_CALLS} tool calls in one answer")
-        call_id = piece.id if piece.id and piece.id not in self._used else new_id("call")
+        known = not self._fresh and piece.id and piece.id not in self._used
+        call_id = piece.id if known else new_id("call")
         self._used.add(call_id)
         call = self._by_index[piece.index] = _Call(call_id, piece.name, piece.extra)
         self._add(call)

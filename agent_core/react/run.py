@@ -155,14 +155,23 @@ class Run:
         if self.lease is None:
             raise RuntimeError("a run writes only under its lease")
         try:
-            async with asyncio.timeout(SAVING), self._writing:
-                deferred = tuple(self._deferred)
-                await self.store.append(self.lease, (*deferred, *entries), release=release)
-                del self._deferred[: len(deferred)]
+            async with asyncio.timeout(SAVING):
+                await self._writing.acquire()
+                deferred, self._deferred = self._deferred, []
+                writing = self.store.append(self.lease, (*deferred, *entries), release=release)
+                task = asyncio.get_running_loop().create_task(writing)
+                # Also where nobody waits any more: the next append must find the head that this one leaves.
+                task.add_done_callback(self._written)
+                await asyncio.shield(task)
         except RunError:
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
+
+    def _written(self, task: "asyncio.Task[None]") -> None:
+        self._writing.release()
+        if not task.cancelled():
+            task.exception()  # whoever waits is told; where nobody does, it is not to be reported as forgotten
 
     def check(self) -> None:
         """The checkpoint before each model and each tool call: raises Stopped or LeaseLost."""

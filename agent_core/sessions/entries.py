@@ -35,9 +35,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`at` is the time in milliseconds since the epoch."""
+    """`client` is the protocol that the client speaks; `at` the time in milliseconds since the epoch."""
 
     agent: str
+    client: str = ""
     at: int = 0
 
 
@@ -122,8 +123,8 @@ def message_entry(run_id: str, agent: str, message: Message) -> Entry:
     return _entry(run_id, "message", MessageBody(agent=agent, message=message))
 
 
-def run_entry(run_id: str, agent: str) -> Entry:
-    return _entry(run_id, "run", RunBody(agent=agent, at=now_ms()))
+def run_entry(run_id: str, agent: str, client: str = "") -> Entry:
+    return _entry(run_id, "run", RunBody(agent=agent, client=client, at=now_ms()))
 
 
 def started_entry(run_id: str, call_id: str, key: str = "") -> Entry:

@@ -70,7 +70,8 @@ def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, sessi
     """The entries of a new session: a copy of these up to the message, closed, and a `forked` entry.
 
     The message must stand in the agent's history: one that was dropped by rewinding cannot be forked
-    at. What other agents said up to it is copied too, and so is the title that the session has now.
+    at. What other agents said up to it is copied too, and so is the title that the session has now. A call
+    without a result in the copy is `interrupted` where it was started at any time.
     `session_id` is the session that is copied. Raises InvalidRequest where there is no such message.
     """
     bodies = [body_of(entry) for entry in entries]
@@ -84,7 +85,8 @@ def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, sessi
         raise InvalidRequest("messageId: the agent has no such message in this session.", "messageId")
     end = places[message_id] + 1
     copy = list(entries[:end])
-    standing = Standing()
+    # A call is marked as started behind its message: the cut would lose that it may have had an effect.
+    standing = Standing(started=whole.started)
     for entry, body in zip(copy, bodies, strict=False):
         standing.take(entry, body)
     copy += standing.closing()

@@ -30,20 +30,28 @@ class History:
     - started: the calls that had been cleared to run, each with its idempotency key
     - lost: the runs without an end, each with its agent. While a run holds the session, that is a run
       whose worker was lost
-    - missed: whether the agent's last run ended while nobody read it
+    - outcome: how the agent's last run ended, its status or `failed`; empty while it has not, or before the first
+    - missed: whether that run ended while nobody read it
     - title, state: the session's; `state_patches` counts the patches since its last whole value
     """
 
+    agent: str = ""
     messages: list[Message] = field(default_factory=list)
     message_ids: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     call_ids: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
+    outcome: str = ""
     missed: bool = False
     title: str = ""
     state: Any = None
     state_patches: int = 0
+
+    @property
+    def broken(self) -> bool:
+        """Whether the agent's own last run was lost with its worker."""
+        return self.agent in self.lost.values()
 
     def add(self, message: Message) -> None:
         self.messages.append(message)
@@ -62,7 +70,7 @@ class History:
 
 def history_of(entries: Iterable[Entry], agent: str) -> History:
     """Fold the entries to the agent's history. Raises msgspec.MsgspecError for a body that is none."""
-    history = History()
+    history = History(agent=agent)
     states: list[StateBody] = []
     for entry in entries:
         body = body_of(entry)
@@ -98,10 +106,11 @@ def _take(
     match body:
         case RunBody():
             history.lost[entry.run_id] = body.agent
-            history.missed = history.missed and body.agent != agent
+            if body.agent == agent:
+                history.outcome, history.missed = "", False
         case EndBody():
             if history.lost.pop(entry.run_id, None) == agent:
-                history.missed = body.unread
+                history.outcome, history.missed = body.status, body.unread
         case StartedBody():
             history.started[body.call_id] = body.key
         case RewoundBody() if body.agent == agent:

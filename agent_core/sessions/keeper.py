@@ -17,6 +17,10 @@ from agent_core.sessions.store import LeaseLost, Store
 logger = logging.getLogger(__name__)
 
 
+SIGNING_OFF = 1.0
+"""Seconds for the last word: a server that ends does not wait long, and the lease expires anyway."""
+
+
 class Keeper:
     """The heartbeat of one owner on one store.
 
@@ -67,7 +71,7 @@ class Keeper:
             await asyncio.wait({self._task})
         if self._known:
             try:
-                async with asyncio.timeout(self._every):
+                async with asyncio.timeout(min(self._every, SIGNING_OFF)):
                     await self._store.retire(self._owner)
             except Exception as error:
                 logger.warning("the worker could not be signed off (%s); its leases will expire", type(error).__name__)

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from agent_core.errors import RunError
 from agent_core.sessions.entries import Entry, SessionKey
@@ -17,6 +18,18 @@ SAVING = 10.0
 
 POLL = 0.05
 """Seconds before a session that another worker holds is tried again; each wait is twice as long, up to 1 s."""
+
+
+T = TypeVar("T")
+
+
+async def answer_of(asked: Awaitable[T]) -> T:
+    """What the store answers. Raises RunError `store_unavailable` where it is silent for SAVING seconds."""
+    try:
+        async with asyncio.timeout(SAVING):
+            return await asked
+    except TimeoutError as error:
+        raise RunError("store_unavailable", detail="no answer in time") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +53,12 @@ class Leases:
         self._store = store
         self._owner = owner
         self._keeper = keeper
-        self._late: set[asyncio.Task[None]] = set()
+        self._late: dict[SessionKey, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
         """Wait for what is still being given free, and sign off."""
         if self._late:
-            await asyncio.wait(self._late, timeout=SAVING)
+            await asyncio.wait(self._late.values(), timeout=SAVING)
         if self._keeper is not None:
             await self._keeper.aclose()
 
@@ -60,16 +73,12 @@ class Leases:
         While another worker holds it, wait up to `wait` seconds; `waiting` is called when that begins. Raises
         RunError: `session_busy_timeout` (`session_busy` where it must not wait at all), `store_unavailable`.
         """
+        lease = await self._acquire(key, wait, waiting)
         try:
-            lease = await self._acquire(key, wait, waiting)
-            try:
-                async with asyncio.timeout(SAVING):
-                    return Writer(self._store, lease, await self._store.load(key))
-            except BaseException:
-                await self.release(lease)
-                raise
-        except TimeoutError as error:
-            raise RunError("store_unavailable", detail="no answer in time") from error
+            return Writer(self._store, lease, await answer_of(self._store.load(key)))
+        except BaseException:
+            await self.release(lease)
+            raise
 
     async def release(self, lease: Lease) -> None:
         """Give the session free. What fails here is only logged: the lease will expire."""
@@ -83,10 +92,7 @@ class Leases:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + wait, POLL
         while True:
-            async with asyncio.timeout(SAVING):
-                if self._keeper is not None:
-                    await self._keeper.ensure()
-                lease = await self._try(key)
+            lease = await answer_of(self._try(key))
             if lease is not None:
                 return lease
             if wait <= 0:
@@ -98,14 +104,18 @@ class Leases:
             pause = min(2 * pause, 1.0)
 
     async def _try(self, key: SessionKey) -> Lease | None:
-        """Acquire; a session that is acquired when nobody waits for it any more is given free again."""
+        """Acquire; a session that is acquired when nobody waits for it any more is given free again, and before
+        that nobody here acquires it anew: the late acquisition would overtake it."""
+        if self._keeper is not None:
+            await self._keeper.ensure()
+        if key in self._late:
+            await asyncio.wait({self._late[key]}, timeout=SAVING / 2)  # and no longer: it may never come
         task = asyncio.get_running_loop().create_task(self._store.acquire(key, self._owner))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            late = asyncio.get_running_loop().create_task(self._give_back(task))
-            self._late.add(late)
-            late.add_done_callback(self._late.discard)
+            self._late[key] = late = asyncio.get_running_loop().create_task(self._give_back(task))
+            late.add_done_callback(lambda done: self._late.pop(key) if self._late.get(key) is done else None)
             raise
 
     async def _give_back(self, acquiring: "asyncio.Task[Lease | None]") -> None:

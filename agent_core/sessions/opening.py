@@ -11,6 +11,11 @@ from agent_core.sessions.store import Store
 _POSTGRES = re.compile(r"postgres(ql)?(\+asyncpg)?://")
 
 
+def is_postgres(where: str) -> bool:
+    """Whether this is the URL of a PostgreSQL database."""
+    return _POSTGRES.match(where) is not None
+
+
 async def open_store(where: str, data_dir: Path, *, lease_seconds: float, journal_key: str | None = None) -> Store:
     """The store `memory`, `sqlite` (a file in the data directory) or a PostgreSQL URL, with the tables of this
     version. The journal's key and anchor are files in the data directory, whichever database it is; a key
@@ -31,7 +36,7 @@ async def open_store(where: str, data_dir: Path, *, lease_seconds: float, journa
             journal_key=journal_key,
             alone=True,
         )
-    if _POSTGRES.match(where):
+    if is_postgres(where):
         from agent_core.sessions.sql.postgres import PostgresBackend
         from agent_core.sessions.sql.store import make_store
 

@@ -27,6 +27,9 @@ LONGEST_MESSAGE_ID = 256
 LONGEST_CALL_ID = 1_024
 """Characters. Providers choose the ids of calls."""
 
+LONGEST_TOOL_NAME = 128
+"""Characters. More than a tool's name may have here (tools.base): a model may have asked for one that never was."""
+
 LATEST = 2**53
 """The largest time and number: the largest that every reader of JSON has exactly."""
 
@@ -125,6 +128,8 @@ def _check_message(message: Message) -> None:
     ids = [call.id for call in message.tool_calls]
     for call in message.tool_calls:
         _check_id(call.id, "message.tool_calls[].id", LONGEST_CALL_ID)
+        if not 0 < len(call.name) <= LONGEST_TOOL_NAME or not call.name.isprintable():
+            raise Wrong(f"body.message.tool_calls[].name must have 1 to {LONGEST_TOOL_NAME} printable characters.")
     if len(ids) != len(set(ids)):
         raise Wrong("body.message.tool_calls has an id twice.")
 

@@ -10,6 +10,9 @@ from pydantic_core import to_json
 LARGEST_STATE = 256 * 1024
 """Bytes of JSON that a session's state may have."""
 
+DEEPEST_STATE = 100
+"""Levels that a state may be nested: it must come back in through limits of a request's body."""
+
 MOST_PATCHES = 50
 """Patches in a row before the whole value is stored again, so that a fold stays short."""
 
@@ -26,12 +29,23 @@ class StateTooLarge(ValueError):
 def as_json(value: Any) -> Any:
     """The value as JSON has it, a copy: NaN becomes null, and what JSON does not know its text.
 
-    Raises StateTooLarge, and ValueError for a value that refers to itself.
+    Raises StateTooLarge, and ValueError for a value that refers to itself or is nested too deep.
     """
     text = to_json(value, fallback=str, inf_nan_mode="null")
     if len(text) > LARGEST_STATE:
         raise StateTooLarge(len(text))
-    return orjson.loads(text)
+    made = orjson.loads(text)
+    if text.count(b"[") + text.count(b"{") > DEEPEST_STATE and _depth(made) > DEEPEST_STATE:
+        raise ValueError(f"the session's state is nested more than {DEEPEST_STATE} levels deep")
+    return made
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth
 
 
 def copy_of(value: Any) -> Any:
@@ -61,10 +75,34 @@ def apply_patches(value: Any, patches: Iterable[Patch]) -> Any:
 
 
 def patch_between(old: Any, new: Any) -> Patch:
-    """The patch that makes `new` of `old`."""
-    import jsonpatch
+    """A patch that makes `new` of `old`, never longer than one that replaces all.
 
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return [{"op": "replace", "path": "", "value": new}]
-    # Where Python sees no difference there may still be one (1 and 1.0): then all is replaced.
-    return list(jsonpatch.make_patch(old, new)) or [{"op": "replace", "path": "", "value": new}]
+    It is found in one pass: objects are compared key by key, lists place by place; a list that became shorter
+    is replaced. A shorter patch may exist, but looking for it costs more than it saves (a quadratic search
+    for the longest common part, on a value that a client may choose).
+    """
+    patch: Patch = []
+    _compare(old, new, "", patch)
+    whole: Patch = [{"op": "replace", "path": "", "value": new}]
+    return patch if len(orjson.dumps(patch)) < len(orjson.dumps(whole)) else whole
+
+
+def _compare(old: Any, new: Any, path: str, patch: Patch) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in old.items():
+            if key in new:
+                _compare(value, new[key], f"{path}/{_escape(key)}", patch)
+            else:
+                patch.append({"op": "remove", "path": f"{path}/{_escape(key)}"})
+        patch += ({"op": "add", "path": f"{path}/{_escape(key)}", "value": new[key]} for key in new if key not in old)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) <= len(new):
+        for place, (before, after) in enumerate(zip(old, new, strict=False)):
+            _compare(before, after, f"{path}/{place}", patch)
+        patch += ({"op": "add", "path": f"{path}/-", "value": value} for value in new[len(old) :])
+    elif not same_json(old, new):
+        patch.append({"op": "replace", "path": path, "value": new})
+
+
+def _escape(key: str) -> str:
+    """A key in a JSON pointer (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")

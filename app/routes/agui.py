@@ -2,22 +2,21 @@
 
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent_core.agent import Agent
-from agent_core.errors import InvalidRequest
 from agent_core.events import Event, RunFailed
 from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.errors import run_error_answer
 from app.limits import read_json_body
-from app.routes.runs import LAST_EVENT_ID, reattach
-from app.runs.run import Attached, Manner, OnDisconnect
+from app.routes.leaving import on_disconnect_of
+from app.routes.runs import LAST_EVENT_ID, event_id, reattach
+from app.runs.run import Attached, Manner
 from app.runs.waiting import batches_of
 from app.services import services_of
-from app.settings import Settings
 from app.sse import RunStream
 from converters.agui.decode import parse_run_input
 from converters.agui.stream import AguiStream
@@ -37,10 +36,11 @@ async def run_agent(request: Request) -> Response:
     services = services_of(request)
     settings = services.settings
     agent = services.roster.get(request.path_params.get("agent"))
-    on_disconnect = _on_disconnect(request, agent, settings)
+    on_disconnect = on_disconnect_of(request, agent, settings)
     asked = parse_run_input(await read_json_body(request, settings.body_limit))
     key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
     if LAST_EVENT_ID in request.headers:
+        event_id(request, LAST_EVENT_ID)  # a bad one is refused, whether there is such a run or not
         again = await reattach(request, key, asked.run_id, LAST_EVENT_ID, asked.dialect)
         if again is not None:
             return again
@@ -49,7 +49,11 @@ async def run_agent(request: Request) -> Response:
     wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, converters, asked.parent_run_id)
     served = services.runs.start(
         agent,
-        asked.input,
+        replace(
+            asked.input,
+            seen=services.runs.was_read(key.user_id, key.session_id),
+            client=f"agui/{asked.dialect.value}",
+        ),
         user_id=key.user_id,
         session_id=key.session_id,
         run_id=asked.run_id,
@@ -87,18 +91,7 @@ async def _first_batch(request: Request, attached: Attached) -> list[Event]:
 
 
 def _at_once(events: Sequence[Event]) -> RunFailed | None:
-    """The failure of a run that found no store before it did anything, which can still be a status."""
+    """The failure of a run that found no store, or another worker in its session, before it did anything:
+    that can still be a status."""
     last = events[-1] if len(events) <= 2 and events else None
-    return last if isinstance(last, RunFailed) and last.code == "store_unavailable" else None
-
-
-def _on_disconnect(request: Request, agent: Agent, settings: Settings) -> OnDisconnect:
-    """What happens when the last reader leaves: the request's word, over the agent's, over the server's."""
-    asked = request.headers.get("x-on-disconnect")
-    if asked is None:
-        return agent.on_disconnect or settings.on_disconnect
-    if asked == "cancel":
-        return "cancel"
-    if asked == "continue":
-        return "continue"
-    raise InvalidRequest("X-On-Disconnect: 'cancel' or 'continue' is needed.", "X-On-Disconnect")
+    return last if isinstance(last, RunFailed) and last.code in ("store_unavailable", "session_busy") else None

@@ -4,9 +4,9 @@ Without `X-Session-Id` the body is the conversation, in a session that is forgot
 the server's history counts, and only what is new in the body is taken.
 """
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from time import time
 
 import orjson
@@ -18,15 +18,19 @@ from agent_core.errors import InvalidRequest
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.messages import new_id
 from agent_core.names import SESSION_ID
-from agent_core.run_input import RunInput
+from agent_core.react.run import Run
+from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import read_json_body
+from app.routes.leaving import on_disconnect_of
+from app.runs.earlier import Broken, Given, find_earlier
+from app.runs.halves import Half, half_of
 from app.runs.repeats import Claim
-from app.runs.run import Attached, Manner, ServedRun
+from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from app.runs.waiting import batches_of
 from app.services import Services, services_of
-from app.sse import RunStream
+from app.sse import HEADERS, RunStream
 from converters.chain import Converter
 from converters.openai.chat import ChatAnswer, ChatStream
 from converters.openai.decode import ChatRequest, parse_chat
@@ -47,18 +51,25 @@ async def chat_completions(request: Request) -> Response:
     asked = parse_chat(body)
     agent = _agent(services, asked.agent)
     headers = request.headers
-    claim = Claim.of(user_of(request), body, headers.get("idempotency-key"), headers.get("x-stainless-retry-count", ""))
-    # Only a client that counts its retries, or brings a key, can come again; the others' runs are not kept.
-    may_repeat = claim.key is not None or "x-stainless-retry-count" in headers
-    served = services.repeats.find(claim) if may_repeat else None
+    session_id = _session_of(request)
+    claim = Claim.of(
+        user_of(request), body, headers.get("idempotency-key"), headers.get("x-stainless-retry-count"), session_id
+    )
+    on_disconnect = on_disconnect_of(request, agent, services.settings)
+    served, earlier = services.repeats.find(claim), None
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
+    if served is None and session_id is not None and claim.is_second:
+        key = SessionKey(user_id=claim.user_id, session_id=session_id)
+        found = await find_earlier(services.engine, key, agent, claim)
+        if isinstance(found, Given):
+            return _given(asked, session_id, found, converters)
+        # The same request may have begun in the meantime.
+        served, earlier = services.repeats.find(claim), found
     if served is None:
-        served = _start(request, services, agent, asked, keep=may_repeat)
-        if may_repeat:
-            services.repeats.remember(claim, served)
+        served = _begin(services, agent, asked, claim, on_disconnect, earlier)
     attached = served.attach()
-    attached.patience = _client_timeout(request) if may_repeat else None
+    attached.patience = _client_timeout(request) if claim.may_repeat else None
     try:
         if asked.stream:
             return await _stream(request, services, asked, attached, converters)
@@ -68,14 +79,14 @@ async def chat_completions(request: Request) -> Response:
         raise
 
 
-@router.get("/models", response_model=None)
+@router.api_route("/models", methods=["GET", "HEAD"], response_model=None)
 async def models(request: Request) -> Response:
     """The agents, as OpenAI lists its models."""
     data = [_describe(agent) for agent in services_of(request).roster.agents]
     return _json({"object": "list", "data": data})
 
 
-@router.get("/models/{model:path}", response_model=None)
+@router.api_route("/models/{model:path}", methods=["GET", "HEAD"], response_model=None)
 async def model(request: Request) -> Response:
     return _json(_describe(_agent(services_of(request), request.path_params["model"])))
 
@@ -88,43 +99,81 @@ def _agent(services: Services, name: str) -> Agent:
         raise NotFound(message, param="model") from refusal
 
 
-def _start(request: Request, services: Services, agent: Agent, asked: ChatRequest, *, keep: bool) -> ServedRun:
-    user_id = user_of(request)
+def _session_of(request: Request) -> str | None:
+    """The session that the request names. Raises InvalidRequest."""
     session_id = request.headers.get("x-session-id")
-    given, ephemeral = asked.input, session_id is None
-    if session_id is None:
-        session_id = services.halves.take(user_id, asked.answered)
-        if session_id is None:
-            session_id = new_id("chat")
-        else:
-            given = _only_new(asked)
-    elif SESSION_ID.fullmatch(session_id):
-        given = _only_new(asked)
-    else:
+    if session_id is not None and not SESSION_ID.fullmatch(session_id):
         raise InvalidRequest("1 to 128 of A-Z a-z 0-9 . _ : - are allowed.", "X-Session-Id")
-    served = services.runs.start(
-        agent,
-        given,
-        user_id=user_id,
-        session_id=session_id,
-        run_id=new_id("run"),
-        ephemeral=ephemeral,
-        manner=Manner(keep=keep),
-    )
-    if ephemeral:
+    return session_id
 
-        def keep_half(task: "asyncio.Task[AgentEnd | RunFailed]") -> None:
-            end = task.result()
-            if isinstance(end, AgentEnd) and end.status == "client_tools":
-                services.halves.keep(user_id, session_id, served.waiting)
 
-        served.when_done(keep_half)
+def _begin(
+    services: Services,
+    agent: Agent,
+    asked: ChatRequest,
+    claim: Claim,
+    on_disconnect: OnDisconnect,
+    earlier: Broken | None,
+) -> ServedRun:
+    """Start the run, which goes on without a client only where it has a session to leave its answer in."""
+    # Only a client that counts its retries, or brings a key, can come again; the others' runs are not kept.
+    manner = Manner(keep=claim.may_repeat)
+    if claim.session_id is None:
+        served = _start_unnamed(services, agent, asked, claim.user_id, manner)
+    else:
+        if on_disconnect == "continue":
+            manner = Manner(keep=True, timed=True, on_disconnect="continue")
+        # The same request, if it comes again, finds its messages by their ids.
+        stem = new_id(claim.marks[1] if claim.may_repeat else "in")
+        messages = earlier.messages if earlier is not None else asked.news(stem)
+        served = services.runs.start(
+            agent,
+            replace(asked.input, messages=messages, whole=False),
+            user_id=claim.user_id,
+            session_id=claim.session_id,
+            run_id=new_id("run"),
+            manner=manner,
+        )
+    if claim.may_repeat:
+        services.repeats.remember(claim, served)
     return served
 
 
-def _only_new(asked: ChatRequest) -> RunInput:
-    given = asked.input
-    return RunInput(messages=asked.trailing, tools=given.tools, tool_choice=given.tool_choice, options=given.options)
+def _start_unnamed(services: Services, agent: Agent, asked: ChatRequest, user_id: str, manner: Manner) -> ServedRun:
+    """A run on the body, or on what the client does not have of its conversation and what is new in the body."""
+    given, session_id = asked.input, new_id("chat")
+    half = services.halves.find(user_id, asked.answered)
+    if half is not None:
+        given = replace(given, messages=half.messages + asked.news(new_id("in")), state=half.state)
+    served = services.runs.start(
+        agent, given, user_id=user_id, session_id=session_id, run_id=new_id("run"), ephemeral=True, manner=manner
+    )
+    [run] = services.engine.under_way(SessionKey(user_id=user_id, session_id=session_id))
+    served.when_done(lambda task: _keep_half(services, run, half, task.result()))
+    return served
+
+
+def _keep_half(services: Services, run: Run, half: Half | None, end: AgentEnd | RunFailed) -> None:
+    """What is left of an unnamed conversation when a run of it, which began with `half`, has ended."""
+    if not isinstance(end, AgentEnd) or end.status == "cancelled":
+        return  # the same request may come again, and needs the half again
+    if half is not None:
+        services.halves.drop(run.key.user_id, half)
+    if end.status == "client_tools":
+        services.halves.keep(run.key.user_id, run.key.session_id, half_of(run))
+
+
+def _given(asked: ChatRequest, session_id: str, given: Given, converters: Sequence[Converter]) -> Response:
+    """An answer that was given before, from the store: in few pieces, and without what it cost."""
+    names = frozenset(spec.name for spec in asked.input.tools)
+    if asked.stream:
+        wire = ChatStream(
+            given.run_id, session_id, asked.agent, names, asked.include_usage, asked.events, converters, given.created
+        )
+        return Response(wire.feed(given.events), media_type="text/event-stream", headers=HEADERS)
+    answer = ChatAnswer(given.run_id, session_id, asked.agent, names, asked.events, converters, given.created)
+    answer.feed(given.events)
+    return Response(answer.body(), media_type="application/json")
 
 
 async def _stream(
@@ -152,6 +201,7 @@ async def _stream(
         stalled=settings.stalled_seconds,
         held=held,
         heartbeat=wire.heartbeat,
+        rejoin=wire.rejoin,
     )
 
 

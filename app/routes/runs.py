@@ -43,17 +43,18 @@ async def events(request: Request) -> Response:
 
 
 async def reattach(
-    request: Request, key: SessionKey, run_id: str, name: str, dialect: Dialect = Dialect.V1
+    request: Request, key: SessionKey, run_id: str, name: str, dialect: Dialect | None = None
 ) -> Response | None:
     """The response that goes on with a run; None where the user has no such run in this session.
 
-    `name` is the header or the parameter that says where; `dialect` counts where it is not known any more
-    how the run was begun. Raises InvalidRequest for an id that is none, or that the run has not sent.
+    `name` is the header or the parameter that says where; `dialect` is the caller's, where it is known; else it
+    is that in which the run was begun. Raises InvalidRequest for an id that is none, or that the run has not
+    sent.
     """
     services = services_of(request)
     served = services.runs.find(key.user_id, key.session_id, run_id)
     if served is not None and served.log.readable:
-        return await _from_log(request, served, _after(request, name), name)
+        return await _from_log(request, served, event_id(request, name), name)
     try:
         past = await find_past(services.engine, key, run_id)
     except HeldElsewhere:
@@ -63,15 +64,16 @@ async def reattach(
         return busy
     if past is None:
         return None
-    after, last = _after(request, name), past.last or UNKNOWN
+    after, last = event_id(request, name), past.last or UNKNOWN
     if after is not None and after.event > last:
         raise _never_sent(name)
     if after is not None and after.event == last:
         return Response(status_code=204)  # a client that has the terminal event
-    return _from_store(request, key, run_id, past, dialect)
+    return _from_store(request, key, run_id, past, dialect or past.dialect)
 
 
-def _after(request: Request, name: str) -> FrameId | None:
+def event_id(request: Request, name: str) -> FrameId | None:
+    """The event that the header or the parameter names, None without one. Raises InvalidRequest."""
     text = (request.headers if name == LAST_EVENT_ID else request.query_params).get(name)
     if text is None:
         return None

@@ -4,18 +4,18 @@ A session that is somebody else's, one that nobody has and an id that no session
 alike: 404, with nothing in it that tells which it was.
 """
 
-import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent_core.errors import InvalidRequest, RunError
+from agent_core.errors import InvalidRequest
 from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, is_title
 from agent_core.sessions.entries import MessageBody, SessionKey, body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import SessionInfo
 from app.auth import user_of
 from app.errors import NotFound, WrongContentType
@@ -30,13 +30,8 @@ from converters.wire import to_json
 
 router = APIRouter(prefix="/sessions")
 
-Answer = TypeVar("Answer")
-
 SESSIONS, MOST_SESSIONS = 50, 200
 """How many sessions a page has, and how many may be asked for."""
-
-SILENCE = 10.0
-"""Seconds that the store may take for one answer."""
 
 MOST_MESSAGES = 1_000
 """How many messages may be asked for at once; without `limit` all are sent."""
@@ -48,7 +43,7 @@ async def sessions(request: Request) -> Response:
     limit = number_of(request, "limit", MOST_SESSIONS)
     store = services_of(request).engine.store
     after = request.query_params.get("after")
-    page = await in_time(store.page(user_of(request), SESSIONS if limit is None else limit, after))
+    page = await answer_of(store.page(user_of(request), SESSIONS if limit is None else limit, after))
     return json({"sessions": [view(info) for info in page.sessions], "next": page.next})
 
 
@@ -57,7 +52,7 @@ async def session(request: Request) -> Response:
     """One session: its state, the agents that have a history in it, and its run where one is under way here."""
     key, info = await found(request)
     engine = services_of(request).engine
-    entries = await in_time(engine.store.load(key))
+    entries = await answer_of(engine.store.load(key))
     bodies = [body_of(entry) for entry in entries if entry.kind == "message"]
     running = next(iter(engine.under_way(key)), None)
     return json(
@@ -80,7 +75,7 @@ async def messages(request: Request) -> Response:
     services = services_of(request)
     agent = services.roster.get(request.query_params.get("agent"))
     limit = number_of(request, "limit", MOST_MESSAGES)
-    entries = await in_time(services.engine.store.load(key))
+    entries = await answer_of(services.engine.store.load(key))
     shown = to_agui(history_of(entries, agent.name).messages)
     before = request.query_params.get("before")
     if before is not None:
@@ -101,7 +96,8 @@ async def rename(request: Request) -> Response:
     title = needed_text(members, "title").strip()
     if not is_title(title):
         raise InvalidRequest(
-            f"title: 1 to {LONGEST_TITLE} characters are allowed, in one line without control characters.", "title"
+            f"title: 1 to {LONGEST_TITLE} characters are allowed, in one line, none of them invisible.",
+            "title",
         )
     if not await services.engine.rename(title, user_id=key.user_id, session_id=key.session_id):
         raise NotFound
@@ -154,7 +150,7 @@ def key_of(request: Request) -> SessionKey:
 async def found(request: Request) -> tuple[SessionKey, SessionInfo]:
     """The session that the URL names, which must be in the store. Raises NotFound."""
     key = key_of(request)
-    info = await in_time(services_of(request).engine.store.find(key))
+    info = await answer_of(services_of(request).engine.store.find(key))
     if info is None:
         raise NotFound
     return key, info
@@ -164,15 +160,6 @@ async def known(request: Request) -> SessionKey:
     """The session that the URL names, which must be in the store or have a run. Raises NotFound."""
     key = key_of(request)
     return key if services_of(request).engine.under_way(key) else (await found(request))[0]
-
-
-async def in_time(answer: Awaitable[Answer]) -> Answer:
-    """What the store answers. Raises RunError `store_unavailable` where it is silent."""
-    try:
-        async with asyncio.timeout(SILENCE):
-            return await answer
-    except TimeoutError:
-        raise RunError("store_unavailable", detail="no answer in time") from None
 
 
 def view(info: SessionInfo) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from agent_core.messages import new_id
 from agent_core.names import SESSION_ID
 from agent_core.sessions.entries import Entry, SessionKey
 from agent_core.sessions.fork import fork_entries
+from agent_core.sessions.leases import answer_of
 from agent_core.sessions.transfer import export_lines, import_entries
 from app.errors import NotFound, Refusal
-from app.limits import read_json_body
-from app.routes.sessions import found, in_time, json, key_of, view
+from app.limits import read_json_body, read_lines
+from app.routes.sessions import found, json, key_of, view
 from app.routes.system import READ
 from app.services import Services, services_of
-from app.uploads import read_lines
 from converters.openai.fields import needed_text, text_at
 from converters.parsing import read_object
 
@@ -40,7 +40,7 @@ class Taken(Refusal):
 async def export(request: Request) -> Response:
     """The whole session as lines of JSON."""
     key, info = await found(request)
-    entries = await in_time(services_of(request).engine.store.load(key))
+    entries = await answer_of(services_of(request).engine.store.load(key))
     lines = export_lines(entries, session_id=key.session_id, title=info.title)
     name = key.session_id.replace(":", "_")  # which no file on Windows may have
     headers = {"content-disposition": f'attachment; filename="{name}.jsonl"'}
@@ -52,7 +52,7 @@ async def bring_in(request: Request) -> Response:
     """Begin a session with what was exported of another, here or elsewhere."""
     key = key_of(request)
     services = services_of(request)
-    if await in_time(services.engine.store.find(key)) is not None:
+    if await answer_of(services.engine.store.find(key)) is not None:
         raise Taken
     # In a thread: checking every line of a large session takes seconds.
     entries = await asyncio.to_thread(import_entries, await read_lines(request, IMPORT_LIMIT))
@@ -72,7 +72,7 @@ async def fork(request: Request) -> Response:
     elif not SESSION_ID.fullmatch(session_id):
         raise InvalidRequest("sessionId: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed.", "sessionId")
     agent = _agent(services, text_at(members, "agent"))
-    entries = await in_time(services.engine.store.load(key))
+    entries = await answer_of(services.engine.store.load(key))
     copy = fork_entries(entries, agent.name, message_id, session_id=key.session_id)
     return await _begin(services, copy, SessionKey(user_id=key.user_id, session_id=session_id), "sessionId")
 
@@ -89,7 +89,7 @@ async def _begin(services: Services, entries: list[Entry], key: SessionKey, para
         await services.engine.fill(entries, user_id=key.user_id, session_id=key.session_id)
     except SessionExists:
         raise Taken(param) from None
-    info = await in_time(services.engine.store.find(key))
+    info = await answer_of(services.engine.store.find(key))
     if info is None:  # deleted at once
         raise NotFound
     return json(view(info), 201)

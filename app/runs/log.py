@@ -36,6 +36,9 @@ KEPT = 8 * 1024 * 1024
 OVERHEAD = 96
 """What an event weighs beside its text, in bytes; only the order of magnitude counts."""
 
+RUN = 2_500
+"""What a run that is kept weighs beside its events, in bytes: its task, its log and its names, as measured."""
+
 BATCH = 64
 """Events that a reader takes at once from a log that is kept: a replay must not hold up everybody else."""
 
@@ -100,11 +103,6 @@ class Log:
         return bool(self._readers)
 
     @property
-    def kept(self) -> int:
-        """How many events are there."""
-        return len(self._events)
-
-    @property
     def count(self) -> int:
         """How many events there were, which is also the number of the last."""
         return self._first + len(self._events)
@@ -131,8 +129,8 @@ class Log:
 
     @property
     def size(self) -> int:
-        """The bytes that are kept for later readers."""
-        return self._weight - self._base + self._picture_weight if self._keep else 0
+        """The bytes that are kept for later readers, with what the run itself takes."""
+        return self._weight - self._base + self._picture_weight + RUN if self._keep else 0
 
     def emit(self, event: Event) -> None:
         if self.ended:

@@ -1,19 +1,18 @@
 """Runs whose events are not there any more: what the store still knows of them."""
 
-import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import get_args
 
 from agent_core.engine import Engine
-from agent_core.errors import SENTENCES, Code, QueueFull, RunError, SessionBusy
-from agent_core.events import AgentEnd, AgentStart, Event, MessagesSnapshot, RunFailed, RunStatus, StateSnapshot
+from agent_core.errors import SENTENCES, Code, QueueFull, SessionBusy
+from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
 from agent_core.messages import new_id
 from agent_core.sessions.entries import EndBody, Entry, RunBody, SessionKey, body_of
 from agent_core.sessions.history import history_of
-from agent_core.sessions.leases import SAVING
-
-T = TypeVar("T")
+from agent_core.sessions.leases import answer_of
+from app.runs.picture import tell
+from converters.agui.dialect import Dialect
 
 
 class HeldElsewhere(Exception):
@@ -23,11 +22,12 @@ class HeldElsewhere(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """A run that is over. `picture` is what its session amounts to now, `last` the number of its last event,
-    0 where that is not known."""
+    0 where that is not known; `dialect` is that in which it was begun."""
 
     picture: tuple[Event, ...]
     end: AgentEnd | RunFailed
     last: int
+    dialect: Dialect = Dialect.V1
 
 
 async def find_past(engine: Engine, key: SessionKey, run_id: str) -> Past | None:
@@ -36,33 +36,34 @@ async def find_past(engine: Engine, key: SessionKey, run_id: str) -> Past | None
     A run without an end whose worker is gone has failed as `worker_lost`. Raises HeldElsewhere while
     another worker, or this one for somebody else, has the session, and RunError where the store fails.
     """
-    entries = await _answer(engine.store.load(key))
+    entries = await answer_of(engine.store.load(key))
     found = _find(entries, run_id)
     if found is None:
         return None
-    agent, end = found
+    agent, client, end = found
     if end is None:
         entries = await _last_word(engine, key, run_id, entries)
         found = _find(entries, run_id)
-        end = None if found is None else found[1]
+        end = None if found is None else found[2]
     history = history_of(entries, agent)
-    picture: list[Event] = [AgentStart(run_id=run_id, agent=agent)]
-    picture.append(MessagesSnapshot(run_id=run_id, messages=tuple(history.messages)))
-    if history.state is not None:
-        picture.append(StateSnapshot(run_id=run_id, value=history.state))
-    return Past(picture=tuple(picture), end=_event(run_id, end), last=0 if end is None else end.last)
+    return Past(
+        picture=tell(run_id, agent, history.messages, history.state),
+        end=_event(run_id, end),
+        last=0 if end is None else end.last,
+        dialect=_dialect(client),
+    )
 
 
-def _find(entries: Sequence[Entry], run_id: str) -> tuple[str, EndBody | None] | None:
-    """The agent and the end of the latest attempt under this id."""
-    found: tuple[str, EndBody | None] | None = None
+def _find(entries: Sequence[Entry], run_id: str) -> tuple[str, str, EndBody | None] | None:
+    """The agent, the client's protocol and the end of the latest attempt under this id."""
+    found: tuple[str, str, EndBody | None] | None = None
     for entry in entries:
         if entry.run_id == run_id and entry.kind in ("run", "end"):
             body = body_of(entry)
             if isinstance(body, RunBody):
-                found = (body.agent, None)
+                found = (body.agent, body.client, None)
             elif isinstance(body, EndBody) and found is not None:
-                found = (found[0], body)
+                found = (found[0], found[1], body)
     return found
 
 
@@ -79,23 +80,19 @@ async def _last_word(engine: Engine, key: SessionKey, run_id: str, entries: Sequ
     try:
         await ticket.wait()
         # An owner without a heartbeat: whoever comes next may take the session from it.
-        lease = await _answer(engine.store.acquire(key, new_id("look")))
+        lease = await answer_of(engine.store.acquire(key, new_id("look")))
         if lease is None:
             raise HeldElsewhere
         try:
-            return await _answer(engine.store.load(key))
+            return await answer_of(engine.store.load(key))
         finally:
-            await _answer(engine.store.release(lease))
+            await answer_of(engine.store.release(lease))
     finally:
         ticket.leave()
 
 
-async def _answer(asked: Coroutine[Any, Any, T]) -> T:
-    try:
-        async with asyncio.timeout(SAVING):
-            return await asked
-    except TimeoutError as error:
-        raise RunError("store_unavailable", detail="no answer in time") from error
+def _dialect(client: str) -> Dialect:
+    return Dialect.OLD if client == f"agui/{Dialect.OLD.value}" else Dialect.V1
 
 
 def _event(run_id: str, end: EndBody | None) -> AgentEnd | RunFailed:

@@ -30,6 +30,7 @@ class Runs:
         self._seconds = settings.run_seconds
         self._runs: set[ServedRun] = set()
         self._known: dict[Name, ServedRun] = {}
+        self._read: set[tuple[str, str]] = set()
         self.shelf = Shelf(settings.log_seconds, settings.log_bytes, self._runs)
 
     def __len__(self) -> int:
@@ -43,8 +44,12 @@ class Runs:
     def forget(self, user_id: str, session_id: str) -> None:
         """Drop what is kept of the session's runs: it was deleted."""
         for (user, session, _), served in list(self._known.items()):
-            if (user, session) == (user_id, session_id):
+            if (user, session) == (user_id, session_id) and served not in self._runs:
                 served.drop()
+
+    def was_read(self, user_id: str, session_id: str) -> bool:
+        """Whether somebody has read the session's last run to its end since it ended."""
+        return (user_id, session_id) in self._read
 
     def start(
         self,
@@ -72,9 +77,15 @@ class Runs:
         if earlier is not None and earlier not in self._runs:
             earlier.drop()
         self._runs.add(served)
+        self._read.discard((user_id, session_id))
+        served.when_read(partial(self._was_read, name, served))
         served.when_done(lambda _: self._ended(name, served))
         served.when_dropped(partial(self._dropped, name, served))
         return served
+
+    def _was_read(self, name: Name, served: ServedRun) -> None:
+        if served.log.keeps and self._known.get(name) is served:
+            self._read.add(name[:2])
 
     def _ended(self, name: Name, served: ServedRun) -> None:
         self._runs.discard(served)
@@ -86,6 +97,7 @@ class Runs:
 
     def _dropped(self, name: Name, served: ServedRun) -> None:
         self.shelf.take(served)
+        self._read.discard(name[:2])
         if self._known.get(name) is served and served not in self._runs:
             del self._known[name]
 

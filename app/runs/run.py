@@ -77,6 +77,7 @@ class ServedRun:
         self._waiting: tuple[str, ...] = ()
         self._acted = False
         self._dropped: Callable[[], None] | None = None
+        self._was_read: Callable[[], None] | None = None
         self._readers = 0
         self._linger: asyncio.TimerHandle | None = None
         self.task = engine.start(run, self.log)
@@ -108,6 +109,10 @@ class ServedRun:
     def when_dropped(self, act: Callable[[], None]) -> None:
         self._dropped = act
 
+    def when_read(self, act: Callable[[], None]) -> None:
+        """Call this whenever a reader has read the run to its end, and the run is over."""
+        self._was_read = act
+
     def drop(self) -> None:
         """Nobody may come back to it any more: its events are let go, whoever still holds it."""
         self.log.drop()
@@ -125,8 +130,11 @@ class ServedRun:
 
     def detach(self, reader: Reader, linger: float = 0) -> None:
         """A reader left. For `linger` seconds another may take its place before the run is cancelled."""
+        at_end = reader.at_end
         reader.close()
         self._readers -= 1
+        if at_end and self.task.done() and self._was_read is not None:
+            self._was_read()
         if self._readers or self.task.done() or self.manner.on_disconnect == "continue":
             return
         if linger:

@@ -6,11 +6,11 @@ for, then `[DONE]`. A run that fails ends with one error frame and `[DONE]` inst
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_core.errors import SENTENCES
-from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
+from agent_core.events import AgentEnd, Event, ModelCallEnd, RequireExternalExecution, RunFailed
 from converters.chain import Chain, Converter
 from converters.openai.chunks import DONE, Chunks, read_frame
 from converters.openai.concerns import Adopted, Calls, Ends, Reasoning, Rest, Text
@@ -19,6 +19,9 @@ from converters.openai.usage import usage_of
 from converters.wire import to_json
 
 logger = logging.getLogger(__name__)
+
+CUT: Mapping[str | None, str] = {"length": "length", "filter": "content_filter"}
+"""The reason to finish of an answer that the provider cut; `stop` for any other."""
 
 
 class ChatStream:
@@ -32,6 +35,7 @@ class ChatStream:
       An event whose converter raises is left out; the first such failure of a reader is logged
     - created: seconds since 1970; the present where it is None
     - failure: how the run failed, None as long as it did not
+    - waiting: the ids of the calls that the run leaves to the client, once it has said so
     """
 
     def __init__(
@@ -48,6 +52,8 @@ class ChatStream:
         self.run_id = run_id
         self.session_id = session_id
         self.failure: RunFailed | None = None
+        self.waiting: tuple[str, ...] = ()
+        self._cut: str | None = None
         self._include_usage = include_usage
         self._chunks = chunks = Chunks(answer_id(run_id), int(time.time()) if created is None else created, model)
         rest = Rest(chunks, events)
@@ -81,7 +87,13 @@ class ChatStream:
                     out.append(frame.data)
             except Exception:
                 self._report(event)
-            if isinstance(event, AgentEnd | RunFailed):
+            # Not in a converter, which a user's own may stand in front of.
+            kind = event.__class__
+            if kind is ModelCallEnd:
+                self._cut = event.cut  # type: ignore[attr-defined]  # the last call gave the answer
+            elif kind is RequireExternalExecution:
+                self.waiting = event.call_ids  # type: ignore[attr-defined]
+            elif isinstance(event, AgentEnd | RunFailed):
                 self._finish(event, out)
                 break
         return b"".join(out)
@@ -100,6 +112,10 @@ class ChatStream:
             return b""
         return self._open() or self._chunks.empty()
 
+    def rejoin(self, _picture: Sequence[Event], _number: int) -> bytes:
+        """To be called where events were missed, which no chunk can make up for: the stream fails."""
+        return self.end()
+
     def _open(self) -> bytes:
         if self._opened:
             return b""
@@ -115,13 +131,15 @@ class ChatStream:
             # Calls that were left open by an earlier answer may be all that the run waits for: a client
             # that is told `tool_calls` without a call does not know what to do.
             waits = event.status == "client_tools" and self._calls.shown
-            out.append(self._chunks.finish("tool_calls" if waits else "stop", self._about(event)))
+            reason = "tool_calls" if waits else CUT.get(self._cut, "stop")
+            out.append(self._chunks.finish(reason, self._about(event)))
             if self._include_usage:
                 out.append(self._chunks.usage(usage_of(event.usage)))
         out.append(DONE)
 
     def _about(self, event: AgentEnd) -> dict[str, Any]:
-        return {"status": event.status, "run_id": self.run_id, "session_id": self.session_id}
+        about = {"status": event.status, "run_id": self.run_id, "session_id": self.session_id}
+        return about | ({"waiting": self.waiting} if event.status == "client_tools" else {})
 
     def _report(self, event: Event) -> None:
         if not self._reported:
@@ -155,7 +173,7 @@ class ChatAnswer:
             "model": model,
         }
         self._stream = ChatStream(run_id, session_id, model, client_tools, True, events, converters, created)
-        self._waiting: set[str] = set()
+        self._reason = "stop"
         self._content: list[str] = []
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
@@ -175,9 +193,6 @@ class ChatAnswer:
 
     def feed(self, events: Sequence[Event]) -> None:
         """Take the events in."""
-        for event in events:
-            if isinstance(event, RequireExternalExecution):
-                self._waiting.update(event.call_ids)
         self._read(self._stream.feed(events))
 
     def end(self) -> None:
@@ -191,14 +206,14 @@ class ChatAnswer:
         """
         if self.failure is not None or not self.finished:
             raise RuntimeError("only a run that ended well has an answer")
-        calls = [call for call in self._calls if call["id"] in self._waiting]
+        calls = [call for call in self._calls if call["id"] in self._stream.waiting]
         content = "".join(self._content)
         message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else ""), "refusal": None}
         if self._reasoning:
             message["reasoning_content"] = "".join(self._reasoning)
         if calls:
             message["tool_calls"] = [_whole(call) for call in calls]
-        reason = "tool_calls" if calls else "stop"
+        reason = "tool_calls" if calls else self._reason if self._reason != "tool_calls" else "stop"
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         about = self._about | ({"events": self._events} if self._events else {})
         return to_json({**self._identity, "choices": [choice], "usage": self._usage, "x_agent": about})
@@ -220,7 +235,7 @@ class ChatAnswer:
                     self._calls.append({"id": call["id"], "name": call["function"]["name"], "arguments": []})
                 self._calls[call["index"]]["arguments"].append(call["function"]["arguments"])
             if choice["finish_reason"] is not None:
-                self._about = chunk["x_agent"]
+                self._about, self._reason = chunk["x_agent"], choice["finish_reason"]
             elif "x_agent" in chunk:
                 self._events.append(chunk["x_agent"])
 

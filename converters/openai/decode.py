@@ -4,14 +4,16 @@ Whatever SDKs send by themselves is accepted, unknown members included; what can
 by name (see `options`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agent_core.messages import Message, new_id
+from msgspec.structs import replace as with_members
+
+from agent_core.messages import Message
 from agent_core.run_input import RunInput
 from converters.openai.fields import flag_at, needed_text, object_at
 from converters.openai.messages import messages_of
 from converters.openai.options import options_of, refuse_the_impossible
-from converters.openai.tools import choice_of, tools_of
+from converters.openai.tools import choice_of, strict_of, tools_of
 from converters.parsing import read_object
 
 
@@ -24,7 +26,7 @@ class ChatRequest:
     - events: whether the run's other events are to be shown (`x_agent.events`)
     - input: the body as the whole conversation
     - trailing: the messages after the assistant's last one, which are what is new to a session that the
-      server keeps. A user's message in it has a fresh id, since a person may say the same thing twice
+      server keeps; see `news`
     - answered: the ids of the tool calls that trailing tool messages answer, in order
     """
 
@@ -35,6 +37,17 @@ class ChatRequest:
     input: RunInput
     trailing: tuple[Message, ...]
     answered: tuple[str, ...]
+
+    def news(self, stem: str) -> tuple[Message, ...]:
+        """The trailing messages, those of the user and of tools under ids that begin with the stem.
+
+        A person may say the same thing twice: by its place and content it would pass for a message of an
+        earlier request that was as short. Instructions that come again are the same ones.
+        """
+        return tuple(
+            with_members(each, id=f"{stem}_{at}") if each.role in ("user", "tool") else each
+            for at, each in enumerate(self.trailing)
+        )
 
 
 def parse_chat(body: bytes) -> ChatRequest:
@@ -60,7 +73,7 @@ def parse_chat(body: bytes) -> ChatRequest:
             tools=tools,
             whole=True,
             tool_choice=choice_of(members, tools),
-            options=options_of(members),
+            options=replace(options_of(members), strict_tools=strict_of(members)),
         ),
         trailing=trailing,
         answered=tuple(each.tool_call_id for each in trailing if each.tool_call_id is not None),
@@ -69,9 +82,4 @@ def parse_chat(body: bytes) -> ChatRequest:
 
 def _trailing(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
-    return tuple(_said_anew(each) if each.role == "user" else each for each in messages[last + 1 :])
-
-
-def _said_anew(message: Message) -> Message:
-    # By its place and content it would pass for a message of an earlier request that was as short.
-    return Message(id=new_id("in"), role=message.role, content=message.content, name=message.name)
+    return messages[last + 1 :]

@@ -66,7 +66,7 @@ def _assistant(message_id: str, message: Members, path: str) -> Message:
         if message.get(name) is not None:
             raise refuse(step(path, name), "is not available here.")
     refusal = text_at(message, "refusal", path) or ""
-    said = refusal if message.get("content") is None else text_of(message, path)
+    said = refusal if message.get("content") is None else text_of(message, path, replayed=True)
     calls = list_at(message, "tool_calls", MOST_CALLS, path)
     where = step(path, "tool_calls")
     thought = text_at(message, "reasoning_content", path)

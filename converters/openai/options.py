@@ -38,7 +38,8 @@ def refuse_the_impossible(members: Members) -> None:
         # The type too, because True equals 1 and False equals 0.
         if not any(type(value) is type(each) and value == each for each in harmless):
             raise refuse(name, why)
-    if members.get("stream_options") is not None and not members.get("stream"):
+    asked = members.get("stream_options")
+    if not members.get("stream") and isinstance(asked, dict) and any(asked.values()):
         raise refuse("stream_options", "is only for requests with 'stream': true.")
 
 

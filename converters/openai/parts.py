@@ -1,7 +1,10 @@
-"""What a message contains: text, or parts of several kinds."""
+"""What a message contains: text, or parts of several kinds. What cannot be passed on is refused by name: an answer
+that leaves it out would look like one that knows of it."""
 
+import re
 from typing import Literal
 
+from agent_core.errors import InvalidRequest
 from agent_core.messages import MediaPart, Part, TextPart
 from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
 from converters.parsing import step
@@ -9,13 +12,17 @@ from converters.parsing import step
 MOST_ITEMS = 10_000
 """The most parts and tool calls in all messages together."""
 
-_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+_SOUNDS = {"mp3": "audio/mpeg"}
+"""The media types of sounds that are not named like their format."""
+
+_FORMAT = re.compile(r"[a-z0-9][a-z0-9.+-]{0,31}")
 
 
 def content_of(message: Members, path: str) -> str | tuple[Part, ...]:
-    """The content with its media; an empty text where no part is left. Parts of unknown kinds are left out.
+    """The content with its media; an empty text where no part is left, since empty texts are left out.
 
-    Raises InvalidRequest where the content is missing, or a part of a known kind lacks what it is about.
+    Raises InvalidRequest where the content is missing, for a part of an unknown kind, and for one that lacks what
+    it is about.
     """
     content = message.get("content")
     if isinstance(content, str):
@@ -24,9 +31,9 @@ def content_of(message: Members, path: str) -> str | tuple[Part, ...]:
     return tuple(part for part in parts if part is not None) or ""
 
 
-def text_of(message: Members, path: str) -> str:
-    """The content of a message that is only text; parts of other kinds are left out. A refusal is what an
-    assistant said instead. Raises InvalidRequest as `content_of` does."""
+def text_of(message: Members, path: str, *, replayed: bool = False) -> str:
+    """The content of a message that is only text. A refusal is what an assistant said instead. Raises
+    InvalidRequest as `content_of` does; but of what an assistant said, other kinds (thinking) are left out."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -36,6 +43,8 @@ def text_of(message: Members, path: str) -> str:
         kind = needed_text(part, "type", where)
         if kind in ("text", "refusal"):
             texts.append(_text(part, kind, where))
+        elif not replayed:
+            raise _unknown(where, "this message takes only text.")
     return "".join(texts)
 
 
@@ -57,20 +66,24 @@ def _text(part: Members, member: str, path: str) -> str:
 
 
 def _part(part: Members, path: str) -> Part | None:
-    """The part, None for an empty text or an unknown kind. A URL is never fetched, whatever it points at."""
+    """The part, None for an empty text. A URL is never fetched, whatever it points at."""
     match needed_text(part, "type", path):
         case "text":
             text = _text(part, "text", path)
             return TextPart(text=text) if text else None
         case "image_url":
-            return _linked("image", _url(part, "image_url", path))
+            return _linked("image", *_url(part, "image_url", path))
         case "video_url":
-            return _linked("video", _url(part, "video_url", path))
+            return _linked("video", *_url(part, "video_url", path))
         case "input_audio":
             return _sound(part, path)
         case "file":
             return _file(part, path)
-    return None
+    raise _unknown(path, "parts of this kind are not available here.")
+
+
+def _unknown(path: str, why: str) -> InvalidRequest:
+    return refuse(step(path, "type"), why)
 
 
 def _inner(part: Members, member: str, path: str) -> tuple[Members, str]:
@@ -81,19 +94,20 @@ def _inner(part: Members, member: str, path: str) -> tuple[Members, str]:
     return inner, where
 
 
-def _url(part: Members, member: str, path: str) -> str:
+def _url(part: Members, member: str, path: str) -> tuple[str, str | None]:
+    """The URL, and how closely to look."""
     if isinstance(part.get(member), str):  # some clients leave the object out
-        return needed_text(part, member, path)
+        return needed_text(part, member, path), None
     inner, where = _inner(part, member, path)
-    return needed_text(inner, "url", where)
+    return needed_text(inner, "url", where), text_at(inner, "detail", where)
 
 
-def _linked(kind: Literal["image", "video"], url: str) -> MediaPart:
+def _linked(kind: Literal["image", "video"], url: str, detail: str | None) -> MediaPart:
     data = _data(url)
     if data is None:
-        return MediaPart(kind=kind, source="url", value=url)
+        return MediaPart(kind=kind, source="url", value=url, detail=detail)
     mime_type, value = data
-    return MediaPart(kind=kind, source="data", value=value, mime_type=mime_type)
+    return MediaPart(kind=kind, source="data", value=value, mime_type=mime_type, detail=detail)
 
 
 def _data(url: str) -> tuple[str | None, str] | None:
@@ -110,9 +124,11 @@ def _data(url: str) -> tuple[str | None, str] | None:
 
 def _sound(part: Members, path: str) -> MediaPart:
     inner, where = _inner(part, "input_audio", path)
-    form = text_at(inner, "format", where)
     value = needed_text(inner, "data", where)
-    return MediaPart(kind="audio", source="data", value=value, mime_type=_SOUNDS.get(form or ""))
+    form = needed_text(inner, "format", where)
+    if not _FORMAT.fullmatch(form):
+        raise refuse(step(where, "format"), "must be a format such as wav or mp3.")
+    return MediaPart(kind="audio", source="data", value=value, mime_type=_SOUNDS.get(form) or f"audio/{form}")
 
 
 def _file(part: Members, path: str) -> MediaPart:
@@ -122,4 +138,5 @@ def _file(part: Members, path: str) -> MediaPart:
         return MediaPart(kind="document", source="file", value=handle)
     value = needed_text(inner, "file_data", where)
     mime_type, data = _data(value) or (None, value)
-    return MediaPart(kind="document", source="data", value=data, mime_type=mime_type)
+    name = text_at(inner, "filename", where)
+    return MediaPart(kind="document", source="data", value=data, mime_type=mime_type, detail=name)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_core.tools.base import NAME_PATTERN, ToolSpec
-from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
+from converters.openai.fields import Members, an_object, flag_at, list_at, needed_text, object_at, refuse, text_at
 from converters.parsing import step
 
 MOST_TOOLS = 128
@@ -29,6 +29,16 @@ def tools_of(members: Members) -> tuple[ToolSpec, ...]:
             raise refuse(step(step(path, "function"), "name"), f"two tools are named {spec.name}.")
         specs[spec.name] = spec
     return tuple(specs.values())
+
+
+def strict_of(members: Members) -> frozenset[str]:
+    """The names of those tools whose arguments must follow their schema exactly. `tools_of` comes first."""
+    functions = [object_at(tool, "function") or {} for tool in list_at(members, "tools", MOST_TOOLS)]
+    return frozenset(
+        str(function["name"])
+        for index, function in enumerate(functions)
+        if flag_at(function, "strict", step(step("tools", index), "function"))
+    )
 
 
 def choice_of(members: Members, tools: tuple[ToolSpec, ...]) -> str:

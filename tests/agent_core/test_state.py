@@ -6,13 +6,15 @@ from typing import Any
 
 import jsonpatch
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent_core import Agent, Engine, Tool, ToolContext, ToolError, tool
+from agent_core import Agent, Engine, InvalidRequest, Tool, ToolContext, ToolError, tool
 from agent_core.events import Event, StateDelta, StateSnapshot, ToolResultEnd
 from agent_core.messages import Message, new_id
 from agent_core.run_input import RunInput
 from agent_core.sessions.history import history_of
-from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES
+from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, patch_between, same_json
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says
 
 
@@ -203,3 +205,32 @@ async def test_a_fresh_client_s_tool_finds_an_empty_state_and_leaves_none_where_
         assert [event.content for event in events if isinstance(event, ToolResultEnd)] == ["{}"]
         assert states(events) == []
         assert len(states(await events_of(engine, agent_of(("put", '{"name":"a","value":1}')), said({})))) == 1
+
+
+NUMBERS = st.integers(-3, 3) | st.floats(allow_nan=False, allow_infinity=False)
+STATES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab/~0", max_size=2), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(STATES, STATES)
+def test_a_patch_makes_the_new_value_of_the_old_one_and_is_no_longer_than_the_whole(old: Any, new: Any) -> None:
+    patch = patch_between(old, new)
+    assert same_json(jsonpatch.apply_patch(old, patch), new)
+    assert len(json.dumps(patch)) <= len(json.dumps([{"op": "replace", "path": "", "value": new}])) + 100
+
+
+def test_large_lists_that_have_little_in_common_are_compared_in_one_pass() -> None:
+    old = list(range(40_000))
+    patch = patch_between({"x": old}, {"x": old[::2]})
+    assert patch == [{"op": "replace", "path": "/x", "value": old[::2]}]
+
+
+@pytest.mark.parametrize("state", [{"x": "y" * LARGEST_STATE}, json.loads("[" * 150 + "]" * 150)])
+async def test_a_state_that_cannot_be_kept_is_refused_before_the_run(state: Any) -> None:
+    async with Engine() as engine:
+        with pytest.raises(InvalidRequest, match=r"^state: "):
+            await events_of(engine, Agent("a", ScriptedModel([says("hi")])), said(state))
+        assert await engine.store.load(engine.session("u", "s").key) == ()

@@ -139,6 +139,9 @@ def test_the_agents_of_a_file_can_be_talked_to_by_name(tmp_path: Path) -> None:
         (["missing.py"], {}, "There is no file missing.py"),
         ([], {"OSTINATO_MODEL": "nobody:x"}, "there is no model 'nobody:x'"),
         ([], {"OSTINATO_PORT": "x"}, "OSTINATO_PORT: "),
+        ([], {"OSTINATO_MODEL": "openai:m", "OPENAI_BASE_URL": "localhost:1"}, "OPENAI_BASE_URL: the value must "),
+        (["--session", "a b"], {}, "--session: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed."),
+        (["http://127.0.0.1:1", "--session", "a/b"], {}, "--session: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed."),
     ],
 )
 def test_a_chat_that_cannot_begin_is_one_sentence(
@@ -148,6 +151,21 @@ def test_a_chat_that_cannot_begin_is_one_sentence(
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("Error: ")
     assert says in done.stderr
+
+
+def test_a_named_session_without_a_server_lasts_and_an_unnamed_one_leaves_nothing(tmp_path: Path) -> None:
+    ostinato("chat", "-m", "hello", cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    ostinato("chat", "--session", "s1", "-m", "raw please", cwd=tmp_path)
+    more = ostinato("chat", "--session", "s1", "-m", "continue", cwd=tmp_path)
+    assert (more.returncode, more.stderr) == (0, "")
+    assert '→ take_step({"number":6})' in more.stdout
+    with serving("--port", "0", cwd=tmp_path) as (_, url):
+        here = ostinato("chat", "--session", "s1", "-m", "continue", cwd=tmp_path)
+        assert (here.returncode, here.stdout, here.stderr.count("\n")) == (1, "", 1)
+        assert here.stderr.endswith(": give its URL instead, as in ostinato chat http://127.0.0.1:8000.\n")
+        there = ostinato("chat", url, "--session", "s1", "-m", "continue", cwd=tmp_path)
+        assert '→ take_step({"number":11})' in there.stdout
 
 
 def test_a_server_is_talked_to_with_its_key_and_the_session_is_kept(tmp_path: Path) -> None:
@@ -215,9 +233,11 @@ def test_ctrl_c_at_the_prompt_only_begins_a_new_line() -> None:
     assert out.getvalue() == "> \n> \n"
 
 
-def test_ctrl_c_closes_the_stream_and_so_stops_the_server_s_tool(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_disconnect", ["cancel", "continue"])
+def test_ctrl_c_closes_the_stream_and_so_stops_the_server_s_tool(on_disconnect: str, tmp_path: Path) -> None:
     (tmp_path / "my_agents.py").write_text(AGENTS)
-    with serving("my_agents.py", "--port", "0", cwd=tmp_path) as (server, url):
+    variables = {"OSTINATO_ON_DISCONNECT": on_disconnect}
+    with serving("my_agents.py", "--port", "0", cwd=tmp_path, **variables) as (server, url):
         assert server.stdout is not None
         with terminal(url, "--agent", "rainy", cwd=tmp_path) as chat:
             chat.expect("> ")

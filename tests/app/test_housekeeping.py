@@ -40,7 +40,7 @@ async def test_sessions_that_were_not_written_to_for_days_are_deleted(
     now = now_ms()
     for days in range(5):
         await begin(engine, monkeypatch, f"s{days}", now - days * DAY_MS - 1000)
-    assert await Housekeeping(engine, Settings(session_days=2.5)).round() == 2
+    assert await Housekeeping(engine, Settings(session_days=2.5), lambda *_: None).round() == 2
     assert await left(engine) == ["s0", "s1", "s2"]
 
 
@@ -48,7 +48,7 @@ async def test_of_each_user_only_so_many_are_kept(engine: Engine, monkeypatch: p
     for number in range(5):
         await begin(engine, monkeypatch, f"s{number}", 1000 + number)
     await begin(engine, monkeypatch, "other", 1, user_id="v")
-    assert await Housekeeping(engine, Settings(max_sessions=2)).round() == 3
+    assert await Housekeeping(engine, Settings(max_sessions=2), lambda *_: None).round() == 3
     assert (await left(engine), await left(engine, "v")) == (["s4", "s3"], ["other"])
 
 
@@ -56,7 +56,7 @@ async def test_many_sessions_are_deleted_in_one_round(engine: Engine, monkeypatc
     monkeypatch.setattr(module, "BATCH", 3)
     for number in range(10):
         await begin(engine, monkeypatch, f"s{number}", 1000 + number)
-    assert await Housekeeping(engine, Settings(session_days=1)).round() == 10
+    assert await Housekeeping(engine, Settings(session_days=1), lambda *_: None).round() == 10
     assert len(engine.gate) == 0
 
 
@@ -67,7 +67,7 @@ async def test_a_session_with_a_run_under_way_is_passed_over(engine: Engine, mon
     running = asyncio.create_task(events_of(engine, Agent("a", model), "go"))
     await model.streaming.wait()
     monkeypatch.setattr(in_memory, "now_ms", lambda: 1002)
-    assert await Housekeeping(engine, Settings(max_sessions=1, session_days=1)).round() == 1
+    assert await Housekeeping(engine, Settings(max_sessions=1, session_days=1), lambda *_: None).round() == 1
     assert await left(engine) == ["s"]
     await engine.interrupt(user_id="u", session_id="s")
     await running
@@ -84,7 +84,7 @@ async def test_a_session_that_is_written_to_in_between_is_kept(engine: Engine, m
         return info
 
     monkeypatch.setattr(engine.store, "find", find_and_be_late)
-    assert await Housekeeping(engine, Settings(session_days=1)).round() == 0
+    assert await Housekeeping(engine, Settings(session_days=1), lambda *_: None).round() == 0
     assert await left(engine) == ["s"]
 
 
@@ -108,7 +108,7 @@ async def test_a_store_that_fails_is_tried_again_in_the_next_round(
         return found
 
     monkeypatch.setattr(engine.store, "expired", fail_once)
-    keeping = Housekeeping(engine, Settings(session_days=1))
+    keeping = Housekeeping(engine, Settings(session_days=1), lambda *_: None)
     keeping.start()
     await done.wait()
     await keeping.aclose()
@@ -116,7 +116,7 @@ async def test_a_store_that_fails_is_tried_again_in_the_next_round(
 
 
 async def test_without_a_setting_nothing_is_done(engine: Engine) -> None:
-    keeping = Housekeeping(engine, Settings())
+    keeping = Housekeeping(engine, Settings(), lambda *_: None)
     keeping.start()
     assert keeping._task is None
     await keeping.aclose()

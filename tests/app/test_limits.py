@@ -8,12 +8,12 @@ from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse, Response
 
 from app.errors import Answers, install_handlers
-from app.limits import read_json_body
+from app.limits import read_json_body, read_lines
 
 LIMIT = 1000
 
 
-async def post(content: bytes | AsyncIterator[bytes], **headers: str) -> httpx.Response:
+async def post(content: bytes | AsyncIterator[bytes], path: str = "/body", **headers: str) -> httpx.Response:
     app = FastAPI(openapi_url=None)
     install_handlers(app)
     app.add_middleware(Answers)
@@ -22,9 +22,13 @@ async def post(content: bytes | AsyncIterator[bytes], **headers: str) -> httpx.R
     async def body(request: Request) -> Response:
         return PlainTextResponse(str(len(await read_json_body(request, LIMIT))))
 
+    @app.post("/lines", response_model=None)
+    async def lines(request: Request) -> Response:
+        return PlainTextResponse(str(len(await read_lines(request, LIMIT))))
+
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
-        return await http.post("/body", content=content, headers=named)
+        return await http.post(path, content=content, headers=named)
 
 
 def error(response: httpx.Response) -> tuple[str, str | None]:
@@ -50,8 +54,24 @@ async def test_any_other_content_type_is_refused(content_type: str) -> None:
     assert error(response) == ("invalid_request", "content-type")
 
 
-async def test_a_compressed_body_is_refused() -> None:
-    response = await post(b"{}", content_type="application/json", content_encoding="gzip")
+@pytest.mark.parametrize("content_type", ["application/x-ndjson", "Application/JSONL; charset=utf-8"])
+async def test_lines_of_json_are_read(content_type: str) -> None:
+    response = await post(b"x" * LIMIT, "/lines", content_type=content_type)
+    assert (response.status_code, response.text) == (200, str(LIMIT))
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/json"])
+async def test_lines_of_any_other_type_are_refused(content_type: str) -> None:
+    response = await post(b"{}", "/lines", content_type=content_type)
+    assert (response.status_code, error(response)) == (415, ("invalid_request", "content-type"))
+
+
+TYPES = [("/body", "application/json"), ("/lines", "application/x-ndjson")]
+
+
+@pytest.mark.parametrize(("path", "content_type"), TYPES)
+async def test_a_compressed_body_is_refused(path: str, content_type: str) -> None:
+    response = await post(b"{}", path, content_type=content_type, content_encoding="gzip")
     assert (response.status_code, error(response)) == (415, ("invalid_request", "content-encoding"))
 
 
@@ -60,10 +80,12 @@ async def chunks(count: int) -> AsyncIterator[bytes]:
         yield b"x" * 100
 
 
-async def test_a_body_above_the_limit_is_refused_with_and_without_its_length() -> None:
-    told = await post(b"x" * (LIMIT + 1), content_type="application/json")
-    untold = await post(chunks(11), content_type="application/json")
-    lied = await post(chunks(11), content_type="application/json", content_length="10")
+@pytest.mark.parametrize(("path", "content_type"), TYPES)
+async def test_a_body_above_the_limit_is_refused_with_and_without_its_length(path: str, content_type: str) -> None:
+    told = await post(b"x" * (LIMIT + 1), path, content_type=content_type)
+    untold = await post(chunks(11), path, content_type=content_type)
+    lied = await post(chunks(11), path, content_type=content_type, content_length="10")
     for response in (told, untold, lied):
         assert (response.status_code, error(response)) == (413, ("body_too_large", None))
-    assert (await post(chunks(10), content_type="application/json")).status_code == 200
+        assert ("OSTINATO_BODY_LIMIT" in response.text) == (path == "/body")
+    assert (await post(chunks(10), path, content_type=content_type)).status_code == 200

@@ -14,7 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from agent_core.sessions.entries import SessionKey
-from agent_core.sessions.journal.chain import Anchor, Journal
+from agent_core.sessions.journal.anchor import Anchor
+from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.check import UNLIKE, ChainCheck, Slot
 
 LISTED = 20

@@ -8,7 +8,6 @@ Deleted rows stay in PostgreSQL's files until it has vacuumed them, and in its b
 """
 
 import asyncio
-import re
 import uuid
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -34,7 +33,6 @@ PATIENCE = 9.5
 POOL = 5
 """Connections that are kept; as many again are opened when it is busy."""
 
-_SCHEME = re.compile(r"postgres(ql)?(\+asyncpg)?://")
 _OURS = frozenset({"pgbouncer", "channel_binding", "connect_timeout", "prepared_statement_cache_size"})
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # the server ended the connection
 _CONFLICTS = frozenset({"40001", "40P01"})
@@ -70,7 +68,7 @@ class PostgresBackend:
             import asyncpg
         except ImportError:
             raise StoreError('PostgreSQL needs its driver: pip install "ostinato[postgres]".') from None
-        dsn, query = _read_url(url)
+        dsn, query = read_url(url)
         limits = _limits(lease_seconds)
         pooled = query.get("pgbouncer", "").lower() in ("true", "1", "yes", "on")
         settings = {} if pooled else limits
@@ -176,10 +174,10 @@ def _limits(lease_seconds: float) -> dict[str, str]:
     }
 
 
-def _read_url(url: str) -> tuple[str, dict[str, str]]:
-    """The URL as asyncpg takes it, and its parameters. Raises StoreError."""
+def read_url(url: str) -> tuple[str, dict[str, str]]:
+    """The URL, whatever its scheme is called, as asyncpg takes it, and its parameters. Raises StoreError."""
     try:
-        parts = urlsplit(_SCHEME.sub("postgresql://", url, count=1))
+        parts = urlsplit(f"postgresql://{url.partition('://')[2]}")
     except ValueError:
         raise StoreError("The PostgreSQL URL cannot be read.") from None
     query = dict(parse_qsl(parts.query))

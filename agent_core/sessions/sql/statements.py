@@ -123,6 +123,8 @@ PAGE = (
 DELETE = delete(sessions).where(_held).returning(sessions.c.head, sessions.c.tip)
 DELETE_ENTRIES = delete(entries).where(entries.c.session == _row)
 BURY = insert(tombstones)
+# An id is never given to another session, and the time is that of the deletion that asks.
+BURIED = select(tombstones.c.head, tombstones.c.mac).where(tombstones.c.id == _row, tombstones.c.deleted_at == _at)
 
 _ranked = (
     select(

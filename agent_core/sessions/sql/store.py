@@ -5,7 +5,9 @@ from pathlib import Path
 
 from agent_core.errors import RunError
 from agent_core.sessions.entries import Entry, SessionKey, now_ms
-from agent_core.sessions.journal.chain import ANCHOR_FILE, Anchor, Journal, read_key
+from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
+from agent_core.sessions.journal.chain import Journal
+from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.sql import transactions
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.migrations import migrate

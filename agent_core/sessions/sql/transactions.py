@@ -124,10 +124,15 @@ def page(conn: Connection, user_id: str, limit: int, after: str | None) -> Page:
 
 def remove(conn: Connection, journal: Journal, lease: Lease, *, at: int) -> tuple[int, bytes]:
     """Delete the session and leave a tombstone, whose place in the chain and mac are returned. A session
-    without entries leaves none: (0, b"")."""
+    without entries leaves none: (0, b""). Finds out where the same deletion was made before, and its commit
+    was not heard of."""
     found = conn.execute(statements.DELETE, _held(lease)).first()
     if found is None:
-        raise LeaseLost
+        buried = conn.execute(statements.BURIED, {"row": lease.row, "at": at}).first()
+        if buried is None:
+            raise LeaseLost
+        head, mac = buried
+        return head + 1, mac
     head, tip = found
     if not head:
         return 0, b""

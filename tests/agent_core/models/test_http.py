@@ -77,7 +77,7 @@ async def test_a_json_answer_is_one_payload() -> None:
 
 
 async def test_a_json_answer_over_the_cap_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ANSWER", 10)
+    monkeypatch.setattr(module, "MAX_JSON", 10)
     reply = Reply(headers={"content-type": "application/json"}, steps=(b'"123456', b'789"'))
     assert (await failure_of(reply)).code == "model_bad_answer"
 

@@ -102,25 +102,88 @@ def test_a_conversation_is_sent_as_chat_completions_wants_it() -> None:
     ]
 
 
-def test_images_are_sent_and_other_media_are_left_out() -> None:
+def test_media_are_sent_in_their_own_shapes() -> None:
     parts = (
         TextPart(text="Look:"),
         MediaPart(kind="image", source="url", value="https://example.com/a.png"),
         MediaPart(kind="image", source="data", value="QUJD", mime_type="image/jpeg"),
-        MediaPart(kind="image", source="file", value="file-1"),
+        MediaPart(kind="image", source="url", value="https://example.com/a.png", detail="low"),
         MediaPart(kind="audio", source="data", value="QUJD", mime_type="audio/wav"),
+        MediaPart(kind="audio", source="data", value="QUJD", mime_type="audio/mpeg"),
+        MediaPart(kind="video", source="url", value="https://example.com/a.mp4"),
+        MediaPart(kind="document", source="file", value="file-1"),
+        MediaPart(kind="document", source="data", value="QUJD", mime_type="application/pdf", detail="a.pdf"),
+        MediaPart(kind="document", source="data", value="QUJD"),
     )
-    assert sent(Message(id="1", role="user", content=parts), Message(id="2", role="user", content=parts[3:])) == [
+    pdf = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QUJD"}
+    assert sent(Message(id="1", role="user", content=parts), Message(id="2", role="user", content=())) == [
         {
             "role": "user",
             "content": [
                 {"type": "text", "text": "Look:"},
                 {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
                 {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,QUJD"}},
+                {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}},
+                {"type": "input_audio", "input_audio": {"data": "QUJD", "format": "wav"}},
+                {"type": "input_audio", "input_audio": {"data": "QUJD", "format": "mp3"}},
+                {"type": "video_url", "video_url": {"url": "https://example.com/a.mp4"}},
+                {"type": "file", "file": {"file_id": "file-1"}},
+                {"type": "file", "file": pdf},
+                {"type": "file", "file": pdf | {"filename": "document.pdf"}},
             ],
         },
         {"role": "user", "content": ""},
     ]
+
+
+def test_the_model_is_told_of_media_that_have_no_shape() -> None:
+    parts = (
+        MediaPart(kind="image", source="file", value="file-1"),
+        MediaPart(kind="audio", source="url", value="https://example.com/a.mp3"),
+        MediaPart(kind="document", source="url", value="https://example.com/a.pdf"),
+    )
+    [message] = sent(Message(id="1", role="user", content=parts))
+    assert [part["type"] for part in message["content"]] == ["text"] * 3
+    assert message["content"][1]["text"] == "(A sound was sent that cannot be passed on to you.)"
+
+
+def test_a_strict_tool_is_sent_as_one() -> None:
+    tools = (ToolSpec(name="a"), ToolSpec(name="b"))
+    request = ModelRequest(messages=(), tools=tools, options=ModelOptions(strict_tools=frozenset({"b"})))
+    functions = [each["function"] for each in json.loads(encode_request("m", request))["tools"]]
+    assert [each.get("strict") for each in functions] == [None, True]
+
+
+BAD_URLS = [
+    "localhost:8000", "ftp://h/v1", "http://", "http:///v1", "http://h:0/v1", "http://h:99999", "http://h:x/v1",
+    "http://h:/v1", "https://h/v1?key=SECRET", "https://h/v1#x", "https://h/v1?", "http://h/a b", "http://[::1/v1",
+    "http://h/v1\nx", "SECRET",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", BAD_URLS)
+async def test_a_base_url_that_cannot_be_called_is_refused_in_one_sentence(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match=r"^base_url: the value ") as given:
+        OpenAIChat("m", base_url=url)
+    later = OpenAIChat("m", api_key="k")
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(ValueError, match=r"^OPENAI_BASE_URL: the value ") as found:
+        OpenAIChat("m")
+    for refusal in (given, found):
+        assert "SECRET" not in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+    with pytest.raises(ModelError) as failure:
+        await ask(later)
+    assert (failure.value.code, failure.value.retryable) == ("model_unreachable", False)
+
+
+@pytest.mark.parametrize("pasted", ["/chat/completions", "/chat/completions/", "/"])
+async def test_a_pasted_address_of_the_call_is_taken_for_its_base(pasted: str) -> None:
+    async with ScriptedUpstream(says("Hi")) as up:
+        await ask(OpenAIChat("m", base_url=f" {up.base_url}{pasted}\n"))
+        assert up.requests[0].path == "/v1/chat/completions"
 
 
 def test_an_assistant_message_without_anything_is_an_empty_text() -> None:

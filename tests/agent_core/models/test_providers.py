@@ -14,6 +14,12 @@ def test_the_fake_model_is_opened() -> None:
     assert f"{model.provider}:{model.name}" == "fake:fake"
 
 
+def test_a_base_url_that_cannot_be_called_is_found_when_the_model_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:8000")
+    with pytest.raises(ValueError, match=r"^OPENAI_BASE_URL: "):
+        open_model("openai:gpt-5")
+
+
 @pytest.mark.parametrize("spec", ["", "openai", "openai:", "gpt-5", "nobody:gpt-5", "fake:", "fake:other", ":x"])
 def test_anything_else_is_refused_with_the_known_ones(spec: str) -> None:
     with pytest.raises(ValueError, match=r"known are openai:NAME, fake:fake") as refusal:

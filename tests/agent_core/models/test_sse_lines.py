@@ -61,8 +61,8 @@ def test_a_line_over_the_cap_is_an_unreadable_answer(monkeypatch: pytest.MonkeyP
         assert failure.value.code == "model_bad_answer"
 
 
-def test_an_answer_over_the_cap_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse_lines, "MAX_ANSWER", 20)
+def test_a_stream_over_the_cap_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse_lines, "MAX_STREAM", 20)
     lines = SseLines()
     assert lines.feed(b"data: 1\n\ndata: 2\n\n") == [b"1", b"2"]
     with pytest.raises(ModelError, match="longer than 20 bytes"):

@@ -3,7 +3,8 @@
 import pytest
 
 from agent_core.messages import Message, Role, ToolCall
-from agent_core.react.intake import CUT_TITLE, Intake, merge, take_in, title_of, waiting_for_client
+from agent_core.react.intake import CUT_TITLE, Intake, adopted, merge, take_in, title_of, waiting_for_client
+from agent_core.react.pairing import open_calls, paired
 from agent_core.sessions.history import History
 
 
@@ -16,7 +17,7 @@ def tool_message(message_id: str, call_id: str, content: str = "42") -> Message:
 
 
 def history(*messages: Message) -> History:
-    made = History()
+    made = History(agent="a", outcome="completed")
     for message in messages:
         made.add(message)
     return made
@@ -89,14 +90,16 @@ EDITED = said("u2", content="other")
         pytest.param(
             [said("u1", content="x")], Intake(rewind="", messages=[said("u1", content="x")]), id="edit the first"
         ),
-        pytest.param([U1, A1, U2, A2], Intake(), id="nothing new, and it ends on an answer"),
-        pytest.param([U2], Intake(), id="not from the first message on"),
+        pytest.param([U1, A1, U2, A2], Intake(missed=True), id="nothing new, and it ends on an answer"),
+        pytest.param([U2], Intake(missed=True), id="only the last message, again"),
+        pytest.param([tool_message("t", "nobody")], Intake(missed=True), id="a result that answers nothing"),
+        pytest.param([], Intake(missed=True), id="nothing at all"),
         pytest.param(
             [U1, A1, U2, A2, said("u3")], Intake(messages=[said("u3")]), id="the transcript and a new message"
         ),
         pytest.param([U1, A1, said("u3")], Intake(messages=[said("u3")]), id="a client that never got the last answer"),
         pytest.param([said("u3")], Intake(messages=[said("u3")]), id="only the new message"),
-        pytest.param([U1, said("x", "assistant"), U2], Intake(), id="with a forged answer"),
+        pytest.param([U1, said("x", "assistant"), U2], Intake(missed=True), id="with a forged answer"),
         pytest.param(
             [said("s1", "system"), U1, A1, U2],
             Intake(rewind="a1", messages=[said("s1", "system"), U2]),
@@ -118,10 +121,27 @@ def test_a_run_that_was_lost_is_gone_on_with_and_not_rewound() -> None:
     assert take_in(past, [U1], ()) == Intake(rewind="u1"), "that is another message than the lost run's"
 
 
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_a_question_whose_run_failed_is_asked_again_when_it_comes_again(outcome: str) -> None:
+    past = history(U1, A1, U2, A2)
+    past.outcome = outcome
+    assert take_in(past, [U2], ()) == Intake(rewind="u2")
+    assert take_in(past, [U1, A1, U2], ()) == Intake(rewind="u2")
+    assert take_in(past, [U1], ()) == Intake(rewind="u1")
+    assert take_in(past, [tool_message("t", "nobody")], ()) == Intake(), "that is no question"
+
+
+def test_a_run_that_another_agent_lost_changes_nothing_for_this_one() -> None:
+    past = history(U1, A1, U2, A2)
+    past.lost["r9"] = "another"
+    assert take_in(past, [U1, A1, U2], ()) == Intake(rewind="u2")
+
+
 def test_an_answer_that_nobody_has_seen_is_not_made_again() -> None:
     past = history(U1, A1, U2, A2)
     past.missed = True
     assert take_in(past, [U1, A1, U2], ()) == Intake(missed=True)
+    assert take_in(past, [U1, A1, U2], (), seen=True) == Intake(rewind="u2"), "but somebody has, since"
     assert take_in(past, [U1, A1, EDITED], ()) == Intake(rewind="a1", messages=[EDITED])
 
 
@@ -150,3 +170,39 @@ def test_what_was_rewound_away_comes_back_only_as_the_question_itself() -> None:
     past.forgotten = {"u2", "a2"}
     assert take_in(past, [U1, A1, U2, A2, said("u3")], ()) == Intake(messages=[said("u3")])
     assert take_in(past, [U1, A1, U2], ()) == Intake(messages=[U2])
+
+
+def call(call_id: str, name: str = "pick") -> ToolCall:
+    return ToolCall(id=call_id, name=name)
+
+
+def asks(message_id: str, *calls: ToolCall) -> Message:
+    return Message(id=message_id, role="assistant", tool_calls=calls)
+
+
+def shape(messages: list[Message]) -> list[tuple[str, str | None, str]]:
+    return [(m.role, m.tool_call_id, m.status if m.role == "tool" else m.text) for m in messages]
+
+
+def test_a_brought_conversation_never_leaves_a_server_s_call_to_be_run() -> None:
+    brought = adopted([U1, asks("a", call("c1", "wipe"), call("c2"))], {"wipe"})
+    assert shape(brought)[2:] == [("tool", "c1", "not_run")]
+    assert [each.id for each in open_calls(brought)] == ["c2"], "the client's own may still wait"
+
+
+def test_a_brought_conversation_that_went_on_has_its_open_calls_settled_where_they_stand() -> None:
+    brought = adopted([U1, asks("a", call("c1"), call("c2")), tool_message("t1", "c1", "r"), U2], ())
+    assert shape(brought)[2:] == [("tool", "c1", "ok"), ("tool", "c2", "not_run"), ("user", None, "text")]
+
+
+def test_call_ids_that_come_again_in_a_brought_conversation_keep_their_own_results() -> None:
+    first, second = tool_message("t1", "c1", "one"), tool_message("t2", "c1", "two")
+    brought = adopted([U1, asks("a", call("c1")), first, asks("b", call("c1")), second, U2], ())
+    results = [m for m in brought if m.role == "tool"]
+    assert [m.text for m in results] == ["one", "two"]
+    assert results[0].tool_call_id != results[1].tool_call_id == brought[3].tool_calls[0].id
+    assert paired(brought) == brought
+
+
+def test_results_without_a_call_are_left_out_of_a_brought_conversation() -> None:
+    assert adopted([tool_message("t0", "c"), U1, tool_message("t1", "c")], ()) == [U1]

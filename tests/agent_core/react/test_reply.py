@@ -147,6 +147,17 @@ def test_quotes_braces_and_escapes_inside_strings_do_not_end_the_arguments() -> 
         assert [e.call_id for e in events if type(e) is ToolCallEnd] == ["a", "b"]
 
 
+def test_fresh_ids_take_the_place_of_a_provider_s() -> None:
+    events: list[Event] = []
+    reply = Reply("run", events.append, set(), fresh=True)
+    for piece in (CallPiece(0, "c1", "t"), ArgumentsPiece(0, "{}"), CallPiece(1, "c2", "t")):
+        reply.take(piece)
+    first, second = reply.finish().tool_calls
+    assert not {first.id, second.id} & {"c1", "c2"}
+    assert first.id != second.id
+    assert first.arguments == "{}"
+
+
 def test_more_calls_than_any_model_means_are_a_bad_answer() -> None:
     reply, _ = stream(*(CallPiece(index, f"c{index}", "t") for index in range(MOST_CALLS)))
     with pytest.raises(ModelError) as failed:

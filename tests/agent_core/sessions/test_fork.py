@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.errors import InvalidRequest
+from agent_core.messages import ToolCall
 from agent_core.react.pairing import open_calls
 from agent_core.sessions.entries import (
     EndBody,
@@ -114,6 +115,24 @@ def test_a_call_that_had_been_started_is_answered_as_interrupted() -> None:
     )
     [result] = history_of(forked(entries, "t1"), "a").messages[3:]
     assert (result.tool_call_id, result.status) == ("c2", "interrupted")
+
+
+def test_a_fork_at_the_message_itself_knows_which_of_its_calls_were_started() -> None:
+    running, untouched = OTHER, ToolCall(id="c3", name="x")
+    entries = numbered(
+        run_entry("r1", "a"),
+        user("u1"),
+        said("m1", "", CALL, running, untouched),
+        started_entry("r1", CALL.id),
+        started_entry("r1", running.id),
+        answered(CALL, "t1"),
+    )
+    results = history_of(forked(entries, "m1"), "a").messages[2:]
+    assert [(m.tool_call_id, m.status) for m in results] == [
+        ("c1", "interrupted"),
+        ("c2", "interrupted"),
+        ("c3", "not_run"),
+    ]
 
 
 def test_the_other_agents_of_the_session_come_along_and_are_closed_too() -> None:

@@ -14,7 +14,9 @@ from sqlalchemy import create_engine
 from agent_core.messages import Message
 from agent_core.sessions.entries import SessionKey, end_entry, message_entry, rewound_entry, run_entry
 from agent_core.sessions.history import history_of
-from agent_core.sessions.journal.chain import ANCHOR_FILE, Anchor, Journal, read_key
+from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
+from agent_core.sessions.journal.chain import Journal
+from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.journal.verify import verify
 from agent_core.sessions.opening import open_store
 from agent_core.sessions.sql.store import SqlStore

@@ -99,6 +99,12 @@ def test_the_export_says_what_it_is_and_has_one_line_for_each_entry() -> None:
     assert [orjson.loads(each) for each in rest] == [line(each) for each in entries]
 
 
+@pytest.mark.parametrize("name", ["get_weather", "functions.get weather", "wetter_für", "x" * 128])
+def test_a_call_of_a_tool_that_cannot_be_here_is_taken(name: str) -> None:
+    [entry, _] = import_entries(lines(message(role="assistant", tool_calls=[{"id": "c", "name": name}])))
+    assert history_of([entry], "a").messages[0].tool_calls[0].name == name
+
+
 def test_members_that_nobody_knows_are_left_out() -> None:
     [entry] = import_entries(lines(message(more=1) | {"mac": "abc"}))
     assert entry == numbered(replace(user("m"), run_id="r"))[0]
@@ -176,6 +182,10 @@ def test_a_session_without_entries_is_none() -> None:
         (message(role="assistant", tool_calls=[{"id": "", "name": "x"}]), "tool_calls[].id"),
         (message(role="assistant", tool_calls=[{"name": "x"}]), "body.message.tool_calls[0].id is missing"),
         (message(role="assistant", tool_calls=[{"id": "c", "name": "x"}] * 2), "twice"),
+        (message(role="assistant", tool_calls=[{"id": "c", "name": ""}]), "tool_calls[].name"),
+        (message(role="assistant", tool_calls=[{"id": "c", "name": "a\nb"}]), "tool_calls[].name"),
+        (message(role="assistant", tool_calls=[{"id": "c", "name": "a\u202eb"}]), "tool_calls[].name"),
+        (message(role="assistant", tool_calls=[{"id": "c", "name": "x" * 129}]), "tool_calls[].name"),
         (message(role="tool"), "tool_call_id"),
         (message(status="fine"), "body.message.status"),
         (raw("message", {"agent": "a b", "message": {"id": "m", "role": "user"}}), "body.agent"),
@@ -195,6 +205,7 @@ def test_a_session_without_entries_is_none() -> None:
         (raw("rewound", {"agent": "a", "after": "nothing"}), "body.after"),
         (raw("titled", {"title": ""}), "body.title"),
         (raw("titled", {"title": "a\x00"}), "body.title"),
+        (raw("titled", {"title": "a\u202eb"}), "body.title"),
         (raw("titled", {"title": "x" * 201}), "body.title"),
         (raw("forked", {"session_id": "", "message_id": "m"}), "body.session_id"),
         (raw("state", {"value": "x" * LARGEST_STATE}), "state"),

@@ -124,7 +124,9 @@ async def test_a_session_gets_another_title(up: Running, http: httpx.AsyncClient
     answer = await http.patch("/sessions/s1", json={"title": "  Gespräch 🐈‍⬛ \n", "more": 1})
     assert (answer.status_code, answer.json()["title"]) == (200, "Gespräch 🐈‍⬛")
     assert (await http.get("/sessions")).json()["sessions"][0]["title"] == "Gespräch 🐈‍⬛"
-    assert (await http.patch("/sessions/s1", json={"title": "x" * 200})).status_code == 200
+    for title in ("x" * 200, "東京\u3000旅行", "👨\u200d👩\u200d👧", "می\u200cخواهم", "\U0001fae8"):
+        answer = await http.patch("/sessions/s1", json={"title": title})
+        assert (answer.status_code, answer.json()["title"]) == (200, title)
 
 
 async def test_a_deleted_session_is_gone(up: Running, http: httpx.AsyncClient) -> None:
@@ -270,6 +272,15 @@ BAD_TITLES: list[tuple[Any, str | None]] = [
     ({"title": "a\nb"}, "title"),
     ({"title": "a\x85b"}, "title"),
     ({"title": "a\u2028b"}, "title"),
+    ({"title": "\u200b"}, "title"),
+    ({"title": "a\u200bb"}, "title"),
+    ({"title": "\u200d"}, "title"),
+    ({"title": "a \u200d"}, "title"),
+    ({"title": "a\u200d\u200db"}, "title"),
+    ({"title": "\ufeffa"}, "title"),
+    ({"title": "a\u200eb"}, "title"),
+    ({"title": "\u202egpj.exe"}, "title"),
+    ({"title": "\u2066a\u2069"}, "title"),
     ([], None),
     ("x", None),
     (b'{"title":"\\ud800"}', "title"),

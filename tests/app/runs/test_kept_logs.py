@@ -3,8 +3,8 @@
 import asyncio
 
 from agent_core.events import AgentEnd, AgentStart, Event, TextDelta, TextStart
-from app.runs.log import BATCH, LAG, OVERHEAD, STEP, Log, Picture, weight_of
-from tests.app.runs.test_log import END, delta
+from app.runs.log import BATCH, LAG, OVERHEAD, RUN, STEP, Log, Picture, weight_of
+from tests.app.runs.test_log import END, delta, there
 
 START = AgentStart(run_id="r", agent="a")
 EVENT = OVERHEAD + 1_000
@@ -60,7 +60,7 @@ async def test_a_log_is_trimmed_again_and_again() -> None:
         events = [event.text for event in batch if isinstance(event, TextDelta)]
         assert before + "".join(events) == "".join(told.said)
         reader.close()
-        assert told.log.kept <= 11
+        assert there(told.log) <= 11
     assert told.pictures == 200 // 11
 
 
@@ -75,7 +75,7 @@ async def test_a_reader_that_lags_a_little_keeps_what_it_has_not_read() -> None:
     assert told.pictures == 1
     assert len(await reader.batch()) == 9
     assert reader.missed() is None
-    assert told.log.kept == 1, "what everybody has read of the time before the picture is forgotten"
+    assert there(told.log) == 1, "what everybody has read of the time before the picture is forgotten"
 
 
 async def test_a_reader_that_lags_far_is_overtaken_where_the_run_goes_on() -> None:
@@ -108,7 +108,7 @@ async def test_where_readers_hold_the_run_up_none_is_overtaken() -> None:
         seen += await slow.batch()
     assert slow.missed() is None
     assert len(seen) == len(told.said)
-    assert told.log.kept <= 1 + BATCH
+    assert there(told.log) <= 1 + BATCH
 
 
 async def test_the_end_of_a_run_is_never_trimmed_away() -> None:
@@ -148,7 +148,20 @@ async def test_a_log_says_how_much_it_keeps() -> None:
     told.log.emit(END)
     assert told.weight == told.log.size > 0
     told.log.drop()
-    assert (told.weight, told.log.size, told.log.kept) == (0, 0, 0)
+    assert (told.weight, told.log.size, there(told.log)) == (0, 0, 0)
+
+
+async def test_a_kept_log_weighs_more_than_its_events_and_any_other_nothing() -> None:
+    told = Told()
+    told.log.emit(END)
+    assert told.weight == told.log.size == RUN + weight_of(END)
+    told.log.drop()
+    assert told.weight == 0
+    left = Log()
+    reader = left.reader()
+    left.emit(END)
+    assert left.size == 0
+    reader.close()
 
 
 async def test_a_dropped_log_leaves_to_its_readers_what_they_have_not_read() -> None:
@@ -161,7 +174,7 @@ async def test_a_dropped_log_leaves_to_its_readers_what_they_have_not_read() -> 
     assert await reader.batch() == [delta("a"), END]
     assert await reader.batch() == []
     reader.close()
-    assert log.kept == 0
+    assert there(log) == 0
     assert not log.readable
 
 
@@ -170,7 +183,7 @@ async def test_events_are_numbered_also_where_nobody_reads() -> None:
     assert (log.count, log.end, log.attended) == (0, 1, False)
     log.emit(START)
     log.emit(delta("a"))
-    assert (log.count, log.end, log.kept) == (2, 3, 0)
+    assert (log.count, log.end, there(log)) == (2, 3, 0)
     reader = log.reader()
     assert log.attended
     log.emit(END)

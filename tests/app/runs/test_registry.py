@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from agent_core import Agent, Engine
 from agent_core.messages import Message, new_id
 from agent_core.run_input import RunInput
+from app.runs.log import RUN
 from app.runs.registry import Runs
 from app.runs.run import Manner, ServedRun
 from app.settings import Settings
 from tests.app.doubles import until
+from tests.app.runs.test_log import there
 from tests.app.runs.test_run import read, status_of
 from tests.doubles import ScriptedModel, Step, says
 
@@ -71,7 +73,7 @@ async def test_after_its_time_a_run_is_forgotten_with_its_events() -> None:
         await until(lambda: len(registry.shelf) == 0)
         assert registry._known == {}
         assert registry.shelf.weight == 0
-        assert all(run.log.kept == 0 for run in made), "although somebody holds them"
+        assert all(there(run.log) == 0 for run in made), "although somebody holds them"
 
 
 async def test_a_run_without_a_time_stays_until_it_is_dropped() -> None:
@@ -87,13 +89,21 @@ async def test_a_run_without_a_time_stays_until_it_is_dropped() -> None:
 
 
 async def test_where_all_logs_weigh_too_much_the_oldest_run_that_has_ended_goes_first() -> None:
-    async with runs(says("x" * 30_000), log_bytes=100_000) as (registry, agent, _):
+    async with runs(says("x" * 30_000), log_bytes=110_000) as (registry, agent, _):
         made = [start(registry, agent, session_id=f"s{n}") for n in range(6)]
         for run in made:
             await finish(run)
-            assert registry.shelf.weight <= 100_000
+            assert registry.shelf.weight <= 110_000
         assert [registry.find("u", f"s{n}", "r") is not None for n in range(6)] == [False] * 3 + [True] * 3
-        assert [run.log.kept > 0 for run in made] == [False] * 3 + [True] * 3
+        assert [there(run.log) > 0 for run in made] == [False] * 3 + [True] * 3
+
+
+async def test_a_run_that_said_little_counts_with_what_it_takes_itself() -> None:
+    async with runs(says("hi"), log_bytes=20_000) as (registry, agent, _):
+        for number in range(20):
+            await finish(start(registry, agent, session_id=f"s{number}"))
+        assert len(registry.shelf) <= 20_000 // RUN
+        assert registry.find("u", "s19", "r") is not None
 
 
 async def test_where_only_live_runs_are_left_the_largest_log_is_trimmed() -> None:
@@ -121,7 +131,7 @@ async def test_an_id_that_comes_again_is_the_latest_attempts() -> None:
         await finish(first)
         second = start(registry, agent)
         assert registry.find("u", "s", "r") is second
-        assert first.log.kept == 0
+        assert there(first.log) == 0
         await finish(second)
         assert registry.find("u", "s", "r") is second
         assert len(registry.shelf) == 1

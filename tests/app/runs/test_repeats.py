@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent_core.errors import ModelError
+from agent_core.errors import InvalidRequest, ModelError
 from app.runs import log
 from app.runs.repeats import BODY_SECONDS, KEY_SECONDS, MOST, Claim, OtherBody, Repeats
 from tests.app.runs.test_halves import Clock
@@ -12,8 +12,10 @@ from tests.app.runs.test_run import read, served, status_of
 from tests.doubles import calls, says
 
 
-def claim(body: str = "body", *, user: str = "ann", key: str | None = None, retry: str = "1") -> Claim:
-    return Claim.of(user, body.encode(), key, retry)
+def claim(
+    body: str = "body", *, user: str = "ann", key: str | None = None, retry: str = "1", session: str | None = None
+) -> Claim:
+    return Claim.of(user, body.encode(), key, retry, session)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,38 @@ async def test_a_key_with_another_body_is_refused_also_when_its_run_cannot_answe
         with pytest.raises(OtherBody) as refused:
             repeats.find(claim("other", key="k"))
     assert (refused.value.status, refused.value.param) == (422, "Idempotency-Key")
+
+
+async def test_a_key_that_was_used_in_another_session_is_refused_and_a_body_there_is_another_request() -> None:
+    repeats = Repeats()
+    async with served(says("hi")) as (run, _):
+        repeats.remember(claim(key="k", session="s1"), run)
+        repeats.remember(claim(session="s1"), run)
+        assert repeats.find(claim(key="k", session="s1")) is run
+        assert repeats.find(claim(session="s1")) is run
+        for session in ("s2", None):
+            assert repeats.find(claim(session=session)) is None
+            with pytest.raises(OtherBody):
+                repeats.find(claim(key="k", session=session))
+        await read(run.attach())
+
+
+def test_an_empty_key_is_none_and_one_that_is_too_long_is_refused() -> None:
+    assert claim(key="").key is None
+    assert not Claim.of("ann", b"", "", None).may_repeat
+    assert claim(key="k" * 256).key == "k" * 256
+    with pytest.raises(InvalidRequest) as refused:
+        claim(key="k" * 257)
+    assert refused.value.param == "Idempotency-Key"
+
+
+def test_the_marks_of_a_request_tell_its_key_and_its_body() -> None:
+    (key, whole), (same_key, other) = claim(key="k").marks, claim("other", key="k").marks
+    assert key == same_key
+    assert whole != other
+    assert whole.startswith(key)
+    assert claim(key="k2").marks[0] != key
+    assert claim(retry="0").marks == claim(retry="1").marks != claim("other").marks
 
 
 async def test_another_user_finds_nothing_and_is_told_nothing() -> None:

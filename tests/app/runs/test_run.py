@@ -10,6 +10,7 @@ from agent_core.errors import ModelError
 from agent_core.events import AgentEnd, Event, RunFailed, TextDelta
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from tests.agent_core.react.agents import add
+from tests.app.runs.test_log import there
 from tests.doubles import ScriptedModel, Step, calls, says
 
 
@@ -113,7 +114,7 @@ async def test_a_run_that_has_ended_keeps_its_log_and_lets_go_of_the_rest() -> N
         assert dropped == [run.run_id]
         held = gone()
         assert held is not None
-        assert (held.kept, held.size, held.whole) == (0, 0, False), "although somebody holds the run"
+        assert (there(held), held.size, held.whole) == (0, 0, False), "although somebody holds the run"
 
 
 async def test_a_kept_run_is_read_again_from_its_first_event_on() -> None:

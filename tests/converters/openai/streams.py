@@ -3,7 +3,7 @@ written down here again rather than taken from the code under test. And events t
 """
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from agent_core.events import (
     AgentStart,
@@ -55,9 +55,11 @@ def tool_result(call: str, name: str, content: str) -> list[Event]:
     return [start, end]
 
 
-def model_call(reply: str, *blocks: list[Event], usage: Usage | None = None) -> list[Event]:
+def model_call(
+    reply: str, *blocks: list[Event], usage: Usage | None = None, cut: Literal["length", "filter"] | None = None
+) -> list[Event]:
     start = ModelCallStart(run_id=RUN, reply_id=reply, model="m")
-    end = ModelCallEnd(run_id=RUN, reply_id=reply, model="m", usage=usage)
+    end = ModelCallEnd(run_id=RUN, reply_id=reply, model="m", usage=usage, cut=cut)
     return [start, *(event for block in blocks for event in block), end]
 
 

@@ -155,3 +155,25 @@ def test_the_end_of_a_good_run_changes_nothing() -> None:
     answer.end()
     assert answer.failure is None
     assert b'"finish_reason":"stop"' in answer.body()
+
+
+CUT: list[tuple[Any, str]] = [("length", "length"), ("filter", "content_filter"), (None, "stop")]
+
+
+@pytest.mark.parametrize(("cut", "reason"), CUT)
+def test_an_answer_that_the_provider_cut_says_why_streamed_and_not(cut: Any, reason: str) -> None:
+    events = [START, *model_call("m1", text("m1", "one"), cut="length"), *model_call("m2", text("m2", "two"), cut=cut)]
+    assert body_of([*events, END])["choices"][0]["finish_reason"] == reason
+    assert f'"finish_reason":"{reason}"'.encode() in open_stream().feed([*events, END])
+
+
+def test_a_cut_turn_with_calls_waits_for_them() -> None:
+    events = [START, *model_call("m1", tool_call("m1", "c1", "pick", "{}"), cut="length"), *waiting("c1")]
+    assert body_of(events)["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_calls_that_still_wait_from_an_earlier_answer_are_named() -> None:
+    body = body_of([START, *waiting("c7", "c8")])
+    assert body["x_agent"]["waiting"] == ["c7", "c8"]
+    assert (body["choices"][0]["message"]["content"], body["choices"][0]["finish_reason"]) == ("", "stop")
+    assert b'"waiting":["c7","c8"]' in open_stream().feed([START, *waiting("c7", "c8")])

@@ -96,7 +96,7 @@ def test_a_message_of_each_role(given: dict[str, Any], expected: dict[str, Any])
     ("part", "expected"),
     [
         ({"type": "image_url", "image_url": {"url": "https://x/a.png", "detail": "low"}},
-         MediaPart(kind="image", source="url", value="https://x/a.png")),
+         MediaPart(kind="image", source="url", value="https://x/a.png", detail="low")),
         ({"type": "image_url", "image_url": "https://x/a.png"},
          MediaPart(kind="image", source="url", value="https://x/a.png")),
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -110,7 +110,7 @@ def test_a_message_of_each_role(given: dict[str, Any], expected: dict[str, Any])
         ({"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}},
          MediaPart(kind="audio", source="data", value="AAAA", mime_type="audio/mpeg")),
         ({"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}},
-         MediaPart(kind="document", source="data", value="AAAA", mime_type="application/pdf")),
+         MediaPart(kind="document", source="data", value="AAAA", mime_type="application/pdf", detail="a.pdf")),
         ({"type": "file", "file": {"file_data": "AAAA"}}, MediaPart(kind="document", source="data", value="AAAA")),
         ({"type": "file", "file": {"file_id": "file-1"}}, MediaPart(kind="document", source="file", value="file-1")),
     ],
@@ -119,11 +119,16 @@ def test_a_part_of_each_kind(part: dict[str, Any], expected: MediaPart) -> None:
     assert message({"role": "user", "content": [part]}).content == (expected,)
 
 
-def test_parts_of_unknown_kinds_and_empty_texts_are_left_out() -> None:
-    parts = [{"type": "hologram", "x": 1}, {"type": "text", "text": ""}]
-    assert message({"role": "user", "content": parts}).content == ""
-    assert message({"role": "user", "content": [*parts, {"type": "text", "text": "a"}]}).text == "a"
-    assert message({"role": "tool", "tool_call_id": "c", "content": [*parts]}).content == ""
+def test_empty_texts_are_left_out() -> None:
+    empty = {"type": "text", "text": ""}
+    assert message({"role": "user", "content": [empty]}).content == ""
+    assert message({"role": "user", "content": [empty, {"type": "text", "text": "a"}]}).text == "a"
+    assert message({"role": "tool", "tool_call_id": "c", "content": [empty]}).content == ""
+
+
+def test_what_an_assistant_thought_in_parts_is_left_out() -> None:
+    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}]
+    assert message({"role": "assistant", "content": parts}).content == "a"
 
 
 def test_what_gemini_wants_back_on_a_call_is_kept() -> None:
@@ -176,14 +181,26 @@ def test_nothing_is_new_behind_an_assistant_message() -> None:
 
 
 def test_a_person_may_say_the_same_thing_twice_but_instructions_are_the_same_ones() -> None:
-    first, again = parse(messages=TALK[:2]).trailing, parse(messages=TALK[:2]).trailing
+    first, again = parse(messages=TALK[:2]).news("one"), parse(messages=TALK[:2]).news("two")
     assert first[0].id == again[0].id
-    assert first[1].id != again[1].id
+    assert (first[1].id, again[1].id) == ("one_1", "two_1")
+    assert [each.id for each in parse(messages=TALK).news("x")] == ["x_0", "x_1", "x_2"]
+    assert parse(messages=TALK).news("x")[0].tool_call_id == "c1"
 
 
 def test_tools_are_read() -> None:
     [spec] = parse(tools=[PICK]).input.tools
     assert (spec.name, spec.description, spec.parameters) == ("pick", "d", {"type": "object"})
+
+
+def test_the_names_of_strict_tools_are_kept_for_the_provider() -> None:
+    tools = [PICK, {"function": {"name": "b", "strict": True}}, {"function": {"name": "c", "strict": False}}]
+    assert parse(tools=tools).input.options.strict_tools == {"b"}
+
+
+@pytest.mark.parametrize("asked", [{}, {"include_usage": False}, {"include_usage": None}])
+def test_stream_options_that_ask_for_nothing_need_no_stream(asked: dict[str, Any]) -> None:
+    assert parse(stream_options=asked).input == parse().input
 
 
 @pytest.mark.parametrize("parameters", [None, {}])
@@ -273,6 +290,19 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (said([{"type": "image_url"}]), "messages[0].content[0].image_url"),
     (said([{"type": "image_url", "image_url": {"url": ""}}]), "messages[0].content[0].image_url.url"),
     (said([{"type": "input_audio", "input_audio": {}}]), "messages[0].content[0].input_audio.data"),
+    (said([{"type": "input_audio", "input_audio": {"data": "A"}}]), "messages[0].content[0].input_audio.format"),
+    (
+        said([{"type": "input_audio", "input_audio": {"data": "A", "format": "a/b"}}]),
+        "messages[0].content[0].input_audio.format",
+    ),
+    (said([{"type": "image_url", "image_url": {"url": "u", "detail": 1}}]), "messages[0].content[0].image_url.detail"),
+    (said([{"type": "hologram", "x": 1}]), "messages[0].content[0].type"),
+    (said([{"type": "image_url", "image_url": {"url": "u"}}], "system"), "messages[0].content[0].type"),
+    (
+        {"messages": [{"role": "tool", "tool_call_id": "c", "content": [{"type": "image_url"}]}]},
+        "messages[0].content[0].type",
+    ),
+    ({"tools": [{"function": {"name": "a", "strict": "yes"}}]}, "tools[0].function.strict"),
     (said([{"type": "file", "file": {"filename": "a"}}]), "messages[0].content[0].file.file_data"),
     ({"messages": [{"role": "tool", "content": "a"}]}, "messages[0].tool_call_id"),
     (assistant(tool_calls=[1]), CALLS),

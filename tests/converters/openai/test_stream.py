@@ -123,7 +123,7 @@ def test_a_clients_call_is_byte_for_byte_what_was_tried_with_the_clients() -> No
         b'{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}',
     ]
     whole = [HEAD + b'"choices":[{"index":0,"delta":' + each + b',"finish_reason":null}]}' for each in deltas]
-    about = b'"x_agent":{"status":"client_tools","run_id":"run_1","session_id":"session_1"}}'
+    about = b'"x_agent":{"status":"client_tools","run_id":"run_1","session_id":"session_1","waiting":["c2"]}}'
     finish = HEAD + b'"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],' + about
     assert b'"role":"assistant"' in role
     assert rest == [*whole, finish, b"data: [DONE]"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
 from agent_core.sessions.entries import SessionKey
-from agent_core.sessions.journal.chain import Anchor, Journal
+from agent_core.sessions.journal.anchor import Anchor
+from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.verify import verify
 from tests.agent_core.sessions.journal.books import JOURNAL, Book, forge, new_book, write, written
 

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import insert
 
 from agent_core.sessions.entries import SessionKey
-from agent_core.sessions.journal.chain import Anchor, Journal
+from agent_core.sessions.journal.anchor import Anchor
+from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.verify import LISTED
 from agent_core.sessions.sql.tables import entries, sessions
 from tests.agent_core.sessions.journal.books import JOURNAL, Book, delete, new_book, written

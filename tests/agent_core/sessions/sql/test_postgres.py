@@ -160,9 +160,8 @@ async def test_a_connection_that_is_lost_in_the_middle_of_a_transaction_is_tried
     await store.append(lease, [entry("x")])
 
 
-async def test_a_commit_whose_answer_was_lost_is_found_and_not_made_twice(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def lose_commits(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the answer to the first commit of each piece of work is lost."""
     backend = backend_of(store)
     once = backend._once
     lost = []
@@ -175,6 +174,12 @@ async def test_a_commit_whose_answer_was_lost_is_found_and_not_made_twice(
         return result
 
     monkeypatch.setattr(backend, "_once", lose)
+
+
+async def test_a_commit_whose_answer_was_lost_is_found_and_not_made_twice(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_commits(store, monkeypatch)
     lease = await take(store)
     await store.append(lease, [entry("one"), entry("two")])
     await store.append(lease, [entry("three")], release=True)
@@ -186,6 +191,27 @@ async def test_a_commit_whose_answer_was_lost_is_found_and_not_made_twice(
     await store.release(empty)
     assert await ask(store, "SELECT count(*) FROM sessions") == 1
     assert await ask(store, "SELECT count(*) FROM sessions WHERE owner IS NOT NULL") == 0
+
+
+async def test_a_deletion_whose_answer_was_lost_is_found_and_noted(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await take(store)
+    await store.append(lease, [entry("one"), entry("two")])
+    lose_commits(store, monkeypatch)
+    await store.delete(lease)
+    assert await store.find(KEY) is None
+    assert store._anchor.read(lease.row) == (3, await ask(store, "SELECT mac FROM tombstones"))
+
+
+async def test_somebody_elses_deletion_is_not_taken_for_ones_own(store: SqlStore, other: SqlStore) -> None:
+    asleep = await take(store, owner="a")
+    await store.append(asleep, [entry("one")])
+    awake = await take(other, owner="b")
+    await other.delete(awake)
+    await ask(store, "UPDATE tombstones SET deleted_at = deleted_at - 1 RETURNING 1")  # not in the same millisecond
+    with pytest.raises(LeaseLost):
+        await store.delete(asleep)
 
 
 async def test_a_server_that_does_not_answer_is_given_up(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,163 @@
+"""What a named session knows of a request that came before, also where this process does not, or not any more.
+
+The messages that a request brought are stored under ids made of its claim. So a retry finds them, and is not
+stored a second time: an answer that was given to them is given out again, and a run that failed or was lost
+is taken up where it stopped.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import time
+
+from agent_core.agent import Agent
+from agent_core.engine import Engine
+from agent_core.errors import RunError, SessionBusy
+from agent_core.events import (
+    AgentEnd,
+    Event,
+    RequireExternalExecution,
+    RunStatus,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from agent_core.messages import Message
+from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, StartedBody, body_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.leases import SAVING
+from app.runs.repeats import BODY_SECONDS, KEY_SECONDS, Claim, OtherBody
+
+ANSWERED: dict[str, RunStatus] = {
+    "completed": "completed",
+    "max_iterations": "max_iterations",
+    "client_tools": "client_tools",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An answer that was given: by which run, begun when (seconds since 1970), and what it said."""
+
+    run_id: str
+    created: int
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A request that got no answer. `messages` are what a run needs to go on: none where the history ends with
+    something to answer, else the history up to the question, behind which it is then rewound."""
+
+    messages: tuple[Message, ...]
+
+
+async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Claim) -> Given | Broken | None:
+    """What became of the same request in this session; None where it is not known, or where the conversation
+    went on without an answer to it.
+
+    Raises OtherBody for a key that came with another body, SessionBusy while it is still being answered, and
+    RunError where the store fails.
+    """
+    try:
+        async with asyncio.timeout(SAVING):
+            entries = await engine.store.load(key)
+    except TimeoutError as error:
+        raise RunError("store_unavailable", detail="no answer in time") from error
+    at = _place_of(entries, agent, claim)
+    if at is None:
+        return None
+    if any(run.run_id == entries[at].run_id for run in engine.under_way(key)):
+        raise SessionBusy(entries[at].run_id)
+    tail = _turn(entries[at:], agent, claim)
+    for entry in tail:
+        body = body_of(entry) if entry.kind == "end" else None
+        if isinstance(body, EndBody) and body.status in ANSWERED:
+            return _given(entries, entry.run_id, agent, ANSWERED[body.status])
+    return _broken(entries, at, tail, agent)
+
+
+def _place_of(entries: Sequence[Entry], agent: Agent, claim: Claim) -> int | None:
+    """Where the last message that the claim brought stands, if it is not too long ago."""
+    of_key, whole = claim.marks
+    mark = of_key.encode()
+    oldest = (time() - (BODY_SECONDS if claim.key is None else KEY_SECONDS)) * 1000
+    for at in range(len(entries) - 1, -1, -1):
+        entry = entries[at]
+        if entry.kind != "message" or mark not in entry.body:
+            continue
+        body = body_of(entry)
+        if not isinstance(body, MessageBody) or not body.message.id.startswith(of_key):
+            continue
+        if _begun(entries, entry.run_id) < oldest:
+            return None
+        if not body.message.id.startswith(whole):
+            raise OtherBody
+        return at if body.agent == agent.name else None
+    return None
+
+
+def _begun(entries: Sequence[Entry], run_id: str) -> int:
+    bodies = (body_of(entry) for entry in entries if entry.kind == "run" and entry.run_id == run_id)
+    return max((body.at for body in bodies if isinstance(body, RunBody)), default=0)
+
+
+def _turn(entries: Sequence[Entry], agent: Agent, claim: Claim) -> list[Entry]:
+    """The entries up to where the user says something else."""
+    turn: list[Entry] = []
+    for entry in entries:
+        said = next(_message(entry, agent), None)
+        if said is not None and said.role == "user" and not said.id.startswith(claim.marks[1]):
+            break
+        turn.append(entry)
+    return turn
+
+
+def _given(entries: Sequence[Entry], run_id: str, agent: Agent, status: RunStatus) -> Given:
+    messages = [message for entry in entries if entry.run_id == run_id for message in _message(entry, agent)]
+    events = [event for message in messages for event in _said(run_id, message)]
+    if status == "client_tools":
+        answered = {message.tool_call_id for message in messages}
+        calls = [call.id for message in messages for call in message.tool_calls if call.id not in answered]
+        events.append(RequireExternalExecution(run_id=run_id, call_ids=tuple(calls)))
+    events.append(AgentEnd(run_id=run_id, status=status))
+    return Given(run_id=run_id, created=_begun(entries, run_id) // 1000, events=tuple(events))
+
+
+def _message(entry: Entry, agent: Agent) -> Iterator[Message]:
+    body = body_of(entry) if entry.kind == "message" else None
+    if isinstance(body, MessageBody) and body.agent == agent.name:
+        yield body.message
+
+
+def _said(run_id: str, message: Message) -> Iterator[Event]:
+    """What a reader was told of an assistant's message, in few events."""
+    if message.role != "assistant":
+        return
+    for number, thought in enumerate(message.thoughts, start=1):
+        block = f"{message.id}-thinking-{number}"
+        yield ThinkingDelta(run_id=run_id, reply_id=message.id, block_id=block, text=thought)
+    if message.text:
+        yield TextDelta(run_id=run_id, reply_id=message.id, text=message.text)
+    for call in message.tool_calls:
+        ids = {"run_id": run_id, "reply_id": message.id, "call_id": call.id}
+        yield ToolCallStart(**ids, name=call.name)
+        yield ToolCallDelta(**ids, text=call.arguments)
+        yield ToolCallEnd(**ids)
+
+
+def _broken(entries: Sequence[Entry], at: int, tail: Sequence[Entry], agent: Agent) -> Broken | None:
+    history = history_of(entries, agent.name)
+    asked = next(_message(entries[at], agent))
+    if len(tail) < len(entries) - at or asked.id not in history.message_ids:
+        return None
+    if history.messages and history.messages[-1].role != "assistant":
+        return Broken(messages=())
+    # Half an answer. It is said anew, but no tool that had begun runs a second time.
+    acted = any(isinstance(body_of(entry), StartedBody) for entry in tail if entry.kind == "started")
+    if acted or asked.role != "user":
+        return Broken(messages=())
+    place = next(n for n, message in enumerate(history.messages) if message.id == asked.id)
+    return Broken(messages=tuple(history.messages[: place + 1]))

@@ -1,0 +1,179 @@
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent_core.sessions.journal.anchor import Anchor
+
+TIP = b"t" * 32
+
+
+def test_an_anchor_remembers_the_last_entry_of_each_session(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    anchor.note(1, 1, b"a" * 32)
+    anchor.note(3, 7, b"b" * 32)
+    anchor.note(1, 2, b"c" * 32)
+    anchor.close()
+    again = Anchor(tmp_path / "anchor", write=False)
+    assert [(row, again.read(row)) for row in again.rows()] == [(1, (2, b"c" * 32)), (3, (7, b"b" * 32))]
+    assert again.read(2) is None
+    assert again.read(1000) is None
+    again.close()
+    again.close()
+
+
+def test_an_anchor_is_its_owners_alone(tmp_path: Path) -> None:
+    Anchor(tmp_path / "anchor").close()
+    assert stat.S_IMODE((tmp_path / "anchor").stat().st_mode) == 0o600
+
+
+def test_an_anchor_never_goes_backwards_not_even_in_another_process(tmp_path: Path) -> None:
+    first = Anchor(tmp_path / "anchor")
+    first.note(1, 5, b"a" * 32)
+    first.note(1, 4, b"b" * 32)
+    first.note(1, 5, b"b" * 32)
+    second = Anchor(tmp_path / "anchor")
+    second.note(1, 3, b"c" * 32)
+    assert second.read(1) == (5, b"a" * 32)
+    first.close()
+    second.close()
+
+
+def test_an_anchor_keeps_what_proves_that_the_database_was_put_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    anchor.note(1, 5, b"a" * 32, since=0)
+    anchor.note(1, 7, b"b" * 32, since=5)
+    for seq in (8, 9):  # the database has only 3 entries any more, and a server goes on writing
+        anchor.note(1, seq, b"c" * 32, since=3)
+    assert anchor.read(1) == (7, b"b" * 32)
+    assert len(caplog.records) == 1
+    anchor.close()
+
+
+def test_a_late_note_of_another_worker_is_no_proof_of_anything(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    anchor.note(1, 7, b"b" * 32, since=5)
+    anchor.note(1, 5, b"a" * 32, since=3)
+    assert anchor.read(1) == (7, b"b" * 32)
+    assert caplog.records == []
+    anchor.close()
+
+
+def test_an_anchor_of_far_apart_sessions_takes_no_room_between_them(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    rows = [1, 1023, 1024, 1025, 5_000_000, 50_000_000]
+    for row in rows:
+        anchor.note(row, row, bytes(31) + b"x")
+    assert list(anchor.rows()) == rows
+    assert (tmp_path / "anchor").stat().st_blocks * 512 < 100_000
+    anchor.close()
+
+
+def test_sessions_are_found_where_a_system_does_not_know_holes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    for row in (1, 5000):
+        anchor.note(row, 1, TIP)
+    monkeypatch.delattr(os, "SEEK_DATA", raising=False)
+    assert list(anchor.rows()) == [1, 5000]
+    anchor.close()
+
+
+def test_an_append_stands_where_the_anchor_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    anchor.close()
+    broken = Anchor(tmp_path / "anchor", write=False)
+    with caplog.at_level(logging.ERROR):
+        broken.note(1, 1, TIP)
+        broken.note(1, 2, TIP)
+    assert [each.getMessage() for each in caplog.records] == ["the journal's anchor cannot be written (EBADF)"]
+    broken.close()
+
+
+def test_a_file_that_is_no_anchor_is_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"SQLite format 3\0" * 8)
+    for write in (True, False):
+        with pytest.raises(ValueError, match=r"^other is not a journal's anchor\.$"):
+            Anchor(tmp_path / "other", write=write)
+    with pytest.raises(OSError, match="No such file"):
+        Anchor(tmp_path / "missing", write=False)
+    assert (tmp_path / "other").read_bytes() == b"SQLite format 3\0" * 8
+
+
+def test_an_anchor_that_was_removed_is_made_anew_and_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "anchor"
+    anchor = Anchor(path)
+    anchor.note(1, 1, TIP, since=0)
+    for seq in (2, 3):
+        path.unlink()
+        anchor.note(1, seq, TIP, since=seq - 1)
+        anchor.note(2, seq, TIP, since=seq - 1)
+        there = Anchor(path, write=False)
+        assert [(row, there.read(row)) for row in there.rows()] == [(1, (seq, TIP)), (2, (seq, TIP))]
+        there.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.getMessage() for each in caplog.records] == [
+        "the journal's anchor was removed or replaced; what it knew of the sessions is gone"
+    ]
+    anchor.close()
+    path.unlink()
+    anchor.note(1, 9, TIP)
+    assert not path.exists(), "closed is closed"
+
+
+def test_workers_whose_anchor_was_removed_go_on_in_one_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "anchor"
+    workers = [Anchor(path) for _ in range(3)]
+    path.unlink()
+    for row, each in enumerate(workers, 1):
+        each.note(row, 1, TIP)
+    there = Anchor(path, write=False)
+    assert list(there.rows()) == [1, 2, 3]
+    for each in (*workers, there):
+        each.close()
+
+
+def test_an_anchor_that_was_replaced_by_an_older_one_is_gone_on_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, old = tmp_path / "anchor", tmp_path / "old"
+    anchor = Anchor(path)
+    anchor.note(1, 1, TIP, since=0)
+    old.write_bytes(path.read_bytes())
+    anchor.note(1, 2, TIP, since=1)
+    old.rename(path)
+    anchor.note(1, 3, b"u" * 32, since=2)
+    there = Anchor(path, write=False)
+    assert there.read(1) == (3, b"u" * 32)
+    assert len(caplog.records) == 1
+    anchor.close()
+    there.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "nothing"])
+def test_what_cannot_take_the_anchors_place_is_left_alone(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "anchor"
+    anchor = Anchor(path)
+    path.unlink()
+    if kind == "file":
+        path.write_bytes(b"SQLite format 3\0" * 8)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        folder.rmdir()
+    for seq in (1, 2):
+        anchor.note(1, seq, TIP)
+    assert len(caplog.records) == 2, "that it is gone, and that there can be no new one"
+    assert kind != "file" or path.read_bytes() == b"SQLite format 3\0" * 8
+    anchor.close()
