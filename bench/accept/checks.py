@@ -1,0 +1,174 @@
+"""What must hold, how it is tried, and the figure that shows it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from bench.accept.figures import long_over_empty, seconds_to_first_answer, sqlite_over_memory
+from tests.faults.cuts import cut_at_each
+from tests.faults.endings import DRAIN, end_with_runs
+from tests.faults.kills import kill_again_and_again
+from tests.faults.outages import FAULTS, break_the_store
+from tests.faults.pairs import LEASE, run_through_both
+from tests.faults.pauses import pause_again_and_again
+from tests.faults.restarts import restart_again_and_again
+from tests.postgres import fresh_database, postgres_server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """What was measured, and whether it is good enough."""
+
+    measured: str
+    passed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """`measure` gets an empty folder; it raises AssertionError where something is not as it must be."""
+
+    name: str
+    what: str
+    how: str
+    limit: str
+    measure: Callable[[Path], Awaitable[Figure]]
+
+
+async def start(folder: Path) -> Figure:
+    times = await seconds_to_first_answer(folder / "server", 10_000, 7)
+    return Figure(measured=f"{median(times):.2f} s (slowest {max(times):.2f})", passed=median(times) <= 1.2)
+
+
+async def sqlite(folder: Path) -> Figure:
+    memory, more = await sqlite_over_memory(folder, 2000, 5)
+    return Figure(measured=f"{more:.2f} ms (in memory: {memory:.2f})", passed=more <= 1.5)
+
+
+async def history(folder: Path) -> Figure:
+    empty, more = await long_over_empty(folder / "server", 1000, 100, 5)
+    return Figure(measured=f"{more:.2f} ms (empty: {empty:.2f})", passed=more <= 5)
+
+
+async def kills(folder: Path) -> Figure:
+    found = await kill_again_and_again(folder / "server", 100, note=_dot)
+    return Figure(measured=f"{found.acknowledged} things acknowledged, {found.calls} calls: 0 lost, 0 run twice")
+
+
+async def cuts(folder: Path) -> Figure:
+    found = await cut_at_each(folder / "server", 200)
+    return Figure(measured=f"{found.cuts} whole, {found.live} of them while the run went on")
+
+
+async def pauses(folder: Path) -> Figure:
+    with fresh_database() as url:
+        found = await pause_again_and_again(folder, url, 100, note=_dot)
+    return Figure(measured=f"{found.overtaken} runs overtaken, 0 stale writes", passed=found.overtaken >= found.rounds)
+
+
+async def outages(folder: Path) -> Figure:
+    for name in FAULTS:
+        await break_the_store(folder / name, name)
+    return Figure(measured=f"{', '.join(FAULTS).replace('_', '-')}: well again by itself, 0 lost")
+
+
+async def restarts(folder: Path) -> Figure:
+    with fresh_database() as url:
+        found = await restart_again_and_again(folder / "server", postgres_server(), url, 50, note=_dot)
+    ends = ", ".join(f"{number} {how}" for how, number in sorted(found.ends.items()))
+    return Figure(measured=f"{ends}; {found.acknowledged} things acknowledged: 0 lost, 0 run twice")
+
+
+async def endings(folder: Path) -> Figure:
+    found = await end_with_runs(folder / "server", 100)
+    ends = f"{found.ends['draining']} draining, {found.ends['RUN_FINISHED']} finished"
+    return Figure(measured=f"{found.seconds:.1f} s; {ends}", passed=found.seconds <= DRAIN + 3)
+
+
+async def pairs(folder: Path) -> Figure:
+    with fresh_database() as url:
+        times = await run_through_both(folder, url, 10)
+    return Figure(
+        measured=f"10 of 10 in turn; stopped after {max(times):.1f} s at most", passed=max(times) <= LEASE / 3 + 1
+    )
+
+
+def _dot(done: int) -> None:
+    if done % 10 == 0:
+        print(".", end="", flush=True)
+
+
+CHECKS = (
+    Check(
+        name="start",
+        what="First answer after the process starts, 10 000 sessions on disk",
+        how="7 starts; an AG-UI run on fake:fake, to its end; median",
+        limit="1.2 s",
+        measure=start,
+    ),
+    Check(
+        name="sqlite",
+        what="CPU that a run costs more on SQLite than in memory",
+        how="two servers in turn, 5 rounds of 2 000 runs, 8 at once; median of the differences",
+        limit="1.5 ms",
+        measure=sqlite,
+    ),
+    Check(
+        name="history",
+        what="CPU that a run costs more in a session of 1 000 messages than in an empty one",
+        how="SQLite, in turn, 5 rounds of 100 runs, 8 at once; median of the differences",
+        limit="5 ms",
+        measure=history,
+    ),
+    Check(
+        name="kills",
+        what="kill -9 of the server under load, 100 times on the same data",
+        how="12 clients with tools, some in shared sessions; after each kill the entries are compared with what the "
+        "clients were told, the chain is verified, and every session goes on",
+        limit="nothing acknowledged lost, every history paired, no call run twice",
+        measure=kills,
+    ),
+    Check(
+        name="cuts",
+        what="A stream cut at each of 200 indexes and attached again",
+        how="`X-On-Disconnect: continue`, then `Last-Event-ID`; before + behind = the whole",
+        limit="every sequence whole",
+        measure=cuts,
+    ),
+    Check(
+        name="pauses",
+        what="SIGSTOP of an owner past its lease, 100 times",
+        how="two servers on PostgreSQL; five sessions in tools and answers are taken over, then the owner wakes up",
+        limit="no stale write, its streams end with `worker_lost`",
+        measure=pauses,
+    ),
+    Check(
+        name="outages",
+        what="SQLite's file locked, full, read-only, gone under a running server",
+        how="a run in mid-tool, new runs, `/readyz`; then the fault is taken away",
+        limit="one RUN_ERROR, 503, 503; nothing lost",
+        measure=outages,
+    ),
+    Check(
+        name="restarts",
+        what="PostgreSQL restarted at once in mid-run, 50 times",
+        how="8 clients with tools",
+        limit="each run completed, refused or one RUN_ERROR; nothing lost, no call run twice",
+        measure=restarts,
+    ),
+    Check(
+        name="endings",
+        what="SIGTERM with 100 runs open",
+        how="in tools, in answers, waiting for their session, about to end; a second server on the same data "
+        "is refused meanwhile and works after",
+        limit=f"all terminal and committed; exit within {DRAIN + 3:g} s (drain + 3)",
+        measure=endings,
+    ),
+    Check(
+        name="pairs",
+        what="Two servers on one PostgreSQL: a session's runs take turns, and one stops the other's run",
+        how=f"10 times; a heartbeat each {LEASE / 3:g} s",
+        limit=f"no overlap; stopped within {LEASE / 3 + 1:g} s (a heartbeat + 1)",
+        measure=pairs,
+    ),
+)
