@@ -21,10 +21,13 @@ from agent_core.events import (
     ExceedMaxIters,
     Fallback,
     FinalOutput,
+    Guard,
     MessagesSnapshot,
     ModelCallEnd,
     ModelCallStart,
+    Progress,
     RequireExternalExecution,
+    RequireUserConfirm,
     Retry,
     Rewound,
     RunFailed,
@@ -45,14 +48,17 @@ from agent_core.events import (
     ToolResultStart,
 )
 from agent_core.gate import Gate
+from agent_core.guarding import Guards
+from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.models.base import Model, ModelRequest, Timeouts
+from agent_core.permissions import Permissions, Rule
 from agent_core.run_input import RunInput
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.opening import open_store
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.store import Store
-from agent_core.tools.base import Tool, ToolSpec
+from agent_core.tools.base import Pending, Tool, ToolSpec
 from agent_core.tools.function import FunctionTool, tool
 from agent_core.usage import Usage
 
@@ -60,6 +66,7 @@ __all__ = [
     "Agent",
     "AgentEnd",
     "AgentStart",
+    "Answer",
     "ContextItem",
     "CoreError",
     "Custom",
@@ -70,7 +77,10 @@ __all__ = [
     "FinalOutput",
     "FunctionTool",
     "Gate",
+    "Guard",
+    "Guards",
     "InMemoryStore",
+    "Interrupt",
     "InvalidRequest",
     "MediaPart",
     "Message",
@@ -80,10 +90,15 @@ __all__ = [
     "ModelCallStart",
     "ModelError",
     "ModelRequest",
+    "Pending",
+    "Permissions",
+    "Progress",
     "QueueFull",
     "RequireExternalExecution",
+    "RequireUserConfirm",
     "Retry",
     "Rewound",
+    "Rule",
     "RunContext",
     "RunError",
     "RunFailed",

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Literal
 
 from agent_core.context import RunContext
+from agent_core.guarding import Guards
 from agent_core.models.base import Model
+from agent_core.permissions import Permissions
 from agent_core.tools.base import Tool
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -27,6 +29,11 @@ class Agent:
     - fallback_model: the model that is asked once where that did not help either
     - on_disconnect: whether a run ends (`cancel`) or goes on (`continue`) when its last reader leaves; None
       leaves it to the server
+    - permissions: rules for the calls of the model; without one that fits, a tool's own `approval` counts
+    - approval_seconds: how long a person may take to approve a call; None for ever
+    - parallel_tool_calls: whether the calls of one answer run side by side, up to `max_parallel_tool_calls`;
+      tools that are `exclusive` stand alone
+    - guards: the limits of one run that hold a model which goes in circles
     - description: what `GET /agents` tells about it
 
     Raises ValueError, or TypeError for a tool that is none.
@@ -41,6 +48,11 @@ class Agent:
     description: str = ""
     fallback_model: str | Model | None = None
     on_disconnect: Literal["cancel", "continue"] | None = None
+    permissions: Permissions = field(default_factory=Permissions)
+    approval_seconds: float | None = None
+    parallel_tool_calls: bool = False
+    max_parallel_tool_calls: int = 4
+    guards: Guards = field(default_factory=Guards)
 
     def __post_init__(self) -> None:
         if not AGENT_NAME.fullmatch(self.name):
@@ -53,6 +65,10 @@ class Agent:
             raise ValueError(f"agent {self.name}: max_iterations is {self.max_iterations}, but at least 1 is needed")
         if self.on_disconnect not in (None, "cancel", "continue"):
             raise ValueError(f"agent {self.name}: on_disconnect is {self.on_disconnect!r}, not 'cancel' or 'continue'")
+        if self.max_parallel_tool_calls < 1:
+            raise ValueError(f"agent {self.name}: max_parallel_tool_calls must be at least 1")
+        if self.approval_seconds is not None and not self.approval_seconds > 0:
+            raise ValueError(f"agent {self.name}: approval_seconds must be more than 0, or None")
         if self.max_retries < 0:
             raise ValueError(f"agent {self.name}: max_retries is {self.max_retries}, but it cannot be negative")
         object.__setattr__(self, "tools", tuple(self.tools))
@@ -73,6 +89,6 @@ def _check_types(agent: Agent) -> None:
     instructions = agent.instructions
     if not isinstance(instructions, str) and (not callable(instructions) or iscoroutinefunction(instructions)):
         raise TypeError(f"agent {agent.name}: instructions must be a text, or a function (not async) that makes one")
-    for name in ("max_iterations", "max_retries"):
+    for name in ("max_iterations", "max_retries", "max_parallel_tool_calls"):
         if type(getattr(agent, name)) is not int:
             raise TypeError(f"agent {agent.name}: {name} must be a whole number")

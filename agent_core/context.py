@@ -1,5 +1,6 @@
 """What a tool and an agent's instructions may know of the run that they are part of."""
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +35,10 @@ class RunContext:
     messages: tuple[Message, ...] = ()
 
 
-def _drop(name: str, value: Any) -> None:
+_logger = logging.getLogger("ostinato.tools")
+
+
+def _drop(name: str, value: Any = None) -> None:
     pass
 
 
@@ -51,7 +55,11 @@ class ToolContext:
 
     `cancelled` is set when the call is no longer wanted (interrupt, time-out, deadline): a tool that
     runs long in a thread looks at it. `emit(name, value)` sends a custom event to the client: at most
-    64 kB as JSON, and dropped where the client lags so far that the run waits for it. It can be called from a thread.
+    64 kB as JSON, and dropped where the client lags so far that the run waits for it. `progress(message, fraction)`
+    tells how far the call has come, in words and, where it is known, from 0 to 1. Both can be called from a thread.
+
+    `queued` is the tool's word to the engine: set while the call waits for a thread and nothing has been done yet.
+    A time-out then means that it was not run.
     """
 
     agent: str
@@ -64,7 +72,14 @@ class ToolContext:
     state: Any = None
     forwarded_props: Any = None
     cancelled: threading.Event = field(default_factory=threading.Event)
+    queued: threading.Event = field(default_factory=threading.Event)
     emit: Callable[[str, Any], None] = _drop
+    progress: Callable[..., None] = _drop
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose records know the run and the call (`run_id`, `call_id`)."""
+        return logging.LoggerAdapter(_logger, {"run_id": self.run_id, "call_id": self.call_id})
 
     def set_state(self, value: Any) -> None:
         """Put another value in the place of the session's state."""

@@ -20,6 +20,7 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, RunError, SessionExists
 from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
 from agent_core.gate import Gate
+from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, new_id, well_formed
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
@@ -40,11 +41,12 @@ Input = str | Message | RunInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended: the final message (None where calls wait or it was cancelled), its status and
-    what its model calls cost, per model."""
+    """How a run ended: the final message (None where calls wait or it was cancelled), its status, what it waits
+    for, and what its model calls cost, per model."""
 
     message: Message | None
     status: RunStatus
+    interrupts: tuple[Interrupt, ...] = ()
     usage: tuple[Usage, ...] = ()
 
 
@@ -104,8 +106,10 @@ class Engine:
             await asyncio.wait({task}, timeout=SAVING)
             raise
         if isinstance(end, RunFailed):
+            if end.code == "invalid_request":
+                raise InvalidRequest(end.message, end.param)
             raise RunError(end.code, end.message)
-        return RunResult(message=run.answer, status=end.status, usage=end.usage)
+        return RunResult(message=run.answer, status=end.status, interrupts=end.interrupts, usage=end.usage)
 
     async def stream_events(
         self, agent: Agent, input: Input, *, user_id: str, session_id: str, run_id: str | None = None

@@ -17,15 +17,16 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from agent_core.errors import Code
-from agent_core.messages import Message, ResultStatus
+from agent_core.interrupts import Interrupt
+from agent_core.messages import Message, Part, ResultStatus
 from agent_core.usage import Usage
 
-RunStatus = Literal["completed", "max_iterations", "client_tools", "cancelled"]
+RunStatus = Literal["completed", "max_iterations", "client_tools", "approval", "waiting", "cancelled"]
 """How a run ended that did not fail.
 
 `completed`: the model answered. `max_iterations`: the budget was used up and a closing answer was
-given; a new run on the session goes on. `client_tools`: calls wait for the client. `cancelled`: the
-user stopped it.
+given; a new run on the session goes on. `client_tools`: calls wait for the client. `approval`: calls wait
+for a person. `waiting`: calls wait for an operation that goes on elsewhere. `cancelled`: the user stopped it.
 """
 
 
@@ -54,18 +55,21 @@ class AgentStart(Event, frozen=True, kw_only=True):
 
 
 class AgentEnd(Event, frozen=True, kw_only=True):
-    """The run ended, and everything that it did is stored. `usage` is the sum per model."""
+    """The run ended, and everything that it did is stored. `usage` is the sum per model; `interrupts` are what
+    it waits for, where its status says so."""
 
     status: RunStatus
+    interrupts: tuple[Interrupt, ...] = ()
     usage: tuple[Usage, ...] = ()
 
 
 class RunFailed(Event, frozen=True, kw_only=True):
     """The run failed. `message` is our own sentence for the code and safe to show. `retry_after` is the
-    provider's wish in seconds, where it gave one."""
+    provider's wish in seconds, where it gave one; `param` the field of the request that is wrong."""
 
     code: Code
     message: str
+    param: str | None = None
     retry_after: float | None = None
     usage: tuple[Usage, ...] = ()
 
@@ -144,13 +148,15 @@ class ToolResultStart(Event, frozen=True, kw_only=True):
 
 
 class ToolResultEnd(Event, frozen=True, kw_only=True):
-    """The result of a call, which is stored. `message_id` is the tool message's own."""
+    """The result of a call, which is stored. `message_id` is the tool message's own. `parts` are those of a result
+    that has media; `content` is its text then."""
 
     call_id: str
     name: str
     message_id: str
     status: ResultStatus
     content: str
+    parts: tuple[Part, ...] = ()
 
 
 class FinalOutput(Event, frozen=True, kw_only=True):
@@ -174,6 +180,32 @@ class RequireExternalExecution(Event, frozen=True, kw_only=True):
     """These calls wait for the client, in the order in which the model made them."""
 
     call_ids: tuple[str, ...]
+
+
+class RequireUserConfirm(Event, frozen=True, kw_only=True):
+    """Calls wait for a person, or for what goes on elsewhere, in the order in which the model made them."""
+
+    interrupts: tuple[Interrupt, ...]
+
+
+class Progress(Event, frozen=True, kw_only=True):
+    """How far a tool's call has come, in its own words; `fraction` is from 0 to 1, None where it is not known."""
+
+    call_id: str
+    name: str
+    message: str
+    fraction: float | None = None
+
+
+class Guard(Event, frozen=True, kw_only=True):
+    """A guard has tripped: which, what it does about it, for which tool (empty: for the run), at which count.
+    `message` is what the model is told."""
+
+    guard: str
+    action: str
+    tool: str = ""
+    count: int = 0
+    message: str = ""
 
 
 class Retry(Event, frozen=True, kw_only=True):

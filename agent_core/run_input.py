@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.context import ContextItem
+from agent_core.interrupts import Answer
 from agent_core.messages import Message
 from agent_core.models.base import ModelOptions
 from agent_core.tools.base import ToolSpec
@@ -19,6 +20,7 @@ class RunInput:
     - state, forwarded_props: any JSON values; tools see them through their context
     - whole: the messages are the whole conversation; where the agent has no history yet, it begins with
       them as they are, tool calls and results included. Nothing in them is carried out
+    - answers: to the interrupts that the session waits with
     - seen: somebody has read the last run to its end since it ended
     - client: which protocol the client speaks, a word of the application's that is kept with the run
     - tool_choice: `auto`, `none`, `required`, or the name of one tool; for the first round only
@@ -30,6 +32,7 @@ class RunInput:
     context: tuple[ContextItem, ...] = ()
     state: Any = None
     forwarded_props: Any = None
+    answers: tuple[Answer, ...] = ()
     whole: bool = False
     seen: bool = False
     client: str = ""

@@ -16,11 +16,13 @@ from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
+from agent_core.react.arguments import Validators
+from agent_core.react.intake import title_of
 from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
 from agent_core.react.run import Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey, end_entry
+from agent_core.sessions.entries import SessionKey, end_entry, titled_entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.keeper import Keeper
@@ -63,6 +65,7 @@ class Runner:
         self._http = http
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="tool")
         self._models: dict[str, Model] = {}
+        self._validators = Validators()
         self._runs: dict[SessionKey, list[Run]] = {}
         self._tasks: set[asyncio.Task[End]] = set()
         self._orphans: set[asyncio.Task[Any]] = set()
@@ -114,6 +117,7 @@ class Runner:
             alive=self._leases_of(ephemeral).check,
             threads=self._threads,
             stop=Stop(self._orphans),
+            validators=self._validators,
         )
         self._runs.setdefault(key, []).append(run)
         return run
@@ -156,8 +160,8 @@ class Runner:
         except Exception:
             logger.exception("run %s could not be ended properly", run.run_id)
         finally:
-            if run.ephemeral and (isinstance(end, RunFailed) or end.status != "client_tools"):
-                self.scratch.forget(run.key)
+            if run.ephemeral:
+                end = await self._part(run, end)
             self._forget(run)
             run.ticket.leave()
             run.announce()
@@ -170,7 +174,11 @@ class Runner:
                 run.announce()
                 await run.stop.guard(run.ticket.wait())
             await self._open(run)
-            return AgentEnd(run_id=run.run_id, status=await react(run), usage=run.usage)
+            status = await react(run)
+            waits = run.history.pending if status in ("approval", "waiting") else ()
+            return AgentEnd(run_id=run.run_id, status=status, interrupts=waits, usage=run.usage)
+        except InvalidRequest as error:
+            return RunFailed(run_id=run.run_id, code="invalid_request", message=error.message, param=error.param)
         except Stopped as stopped:
             return _stopped(run, stopped.reason)
         except RunError as error:
@@ -200,8 +208,11 @@ class Runner:
         assert run.lease is not None
         try:
             async with asyncio.timeout(SAVING):
+                if not run.begun:  # nothing was taken in: it leaves no trace
+                    await self._leases_of(run.ephemeral).release(run.lease)
+                    return end
                 if isinstance(end, RunFailed) or end.status == "cancelled":
-                    await settle(run)
+                    await settle(run, keep_asked=isinstance(end, RunFailed))
                 run.announce()  # before the end is numbered
                 status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
                 # What was cut off has no answer that anybody could have missed.
@@ -214,6 +225,24 @@ class Runner:
             logger.exception("run %s could not be saved", run.run_id)
             end = _failed(run, RunError("store_unavailable"))
         await self._leases_of(run.ephemeral).release(run.lease)
+        return end
+
+    async def _part(self, run: Run, end: End) -> End:
+        """An ephemeral session is over: it is forgotten, kept for the client's next run, or, where it waits for
+        somebody who may take days, moved to where the other sessions live."""
+        if isinstance(end, AgentEnd) and end.status == "client_tools":
+            return end
+        try:
+            if isinstance(end, AgentEnd) and end.interrupts:
+                title = titled_entry(run.run_id, title_of(run.history.messages) or run.key.session_id)
+                entries = [*await self.scratch.load(run.key), title]
+                writer = await self._leases.open(run.key, wait=self.gate.wait_seconds)
+                await self.store.append(writer.lease, entries, release=True)
+        except Exception as error:
+            logger.warning("run %s: its session could not be kept (%s)", run.run_id, type(error).__name__)
+            end = _failed(run, RunError("store_unavailable"))
+        finally:
+            self.scratch.forget(run.key)
         return end
 
     def _leases_of(self, ephemeral: bool) -> Leases:

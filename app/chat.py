@@ -1,14 +1,15 @@
 """`ostinato chat`: a terminal client of a running server, or of agents that run in this process.
 
 The answer is shown as it comes, thinking dimmed where a terminal can, tool calls and their results on a
-line each, errors on standard error. Ctrl-C stops the running answer: over HTTP by closing the stream,
-in this process by leaving the run. A session that is named lasts: on the server, or in the settings' store.
+line each, errors on standard error. Who sits at a terminal is asked about the calls that need a person's word.
+Ctrl-C stops the running answer: over HTTP by closing the stream, in this process by leaving the run. A session
+that is named lasts: on the server, or in the settings' store.
 """
 
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from urllib.parse import quote
 
@@ -19,8 +20,9 @@ from agent_core.messages import new_id, well_formed
 from agent_core.models.base import Timeouts
 from agent_core.names import SESSION_ID
 from app.agents import Roster, load
+from app.approving import Answer, Interrupt, ask_about, in_words, interrupts_in, is_approval
 from app.errors import NotFound
-from app.partners import Failure, Here, Partner, Server
+from app.partners import Failure, Frame, Here, Partner, Server
 from app.screen import Screen
 from app.settings import Settings, read_settings
 from app.stores import StoreRefused, open_store
@@ -28,6 +30,9 @@ from app.telemetry import configure_logging
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells count: 128 and the signal's number."""
+
+WAITING = 3
+"""The exit code where a call waits for an answer that is not given here."""
 
 TIMEOUT = httpx.Timeout(10.0, read=120.0)
 """Seconds; a server that works says something every few seconds, at least a comment."""
@@ -44,18 +49,26 @@ class Chat:
         self._partner = partner
         self._runner = runner
         self._screen = screen
+        self._waiting: list[Interrupt] = []
 
     def ask(self, text: str) -> int:
-        """Ask, and show the answer as it comes. Returns the exit code: 0, 1 where it failed, 130 after
-        Ctrl-C."""
+        """Ask, and show the answer as it comes. On a terminal the person is asked about the calls that need it, and
+        the answer goes on. Returns the exit code: 0, 1 where it failed, 3 where something waits, 130 after Ctrl-C."""
         try:
-            return self._runner.run(self._answer(well_formed(text)))
+            code = self._runner.run(self._show(self._partner.ask(well_formed(text))))
+            while self._waiting and not code:
+                answers = self._decide()
+                if not answers:
+                    return WAITING
+                code = self._runner.run(self._show(self._partner.resume(answers)))
+            return code
         except KeyboardInterrupt:
             self._screen.note("interrupted")
             return INTERRUPTED
 
     def converse(self) -> int:
-        """Read questions until there are no more, or /exit. Ctrl-C stops the answer and asks again."""
+        """Read questions until there are no more, or /exit. Ctrl-C stops the answer and asks again. Where nobody is
+        there to ask, something that waits is the end: what stands behind in the pipe does not answer it."""
         if self._screen.interactive:
             # Line editing comes with the import alone; the module does not exist on every system.
             with_readline()
@@ -67,13 +80,30 @@ class Chat:
                 continue
             if text is None or text.strip() in ("/exit", "/quit"):
                 return 0
-            if text.strip():
-                self.ask(text)
+            if text.strip() and self.ask(text) == WAITING and not self._screen.interactive:
+                return WAITING
 
-    async def _answer(self, text: str) -> int:
+    def _decide(self) -> list[Answer]:
+        """The person's answers to all calls that need one; none where nobody is there, or they leave one open."""
+        approvals = [each for each in self._waiting if is_approval(each)] if self._screen.interactive else []
+        answers: list[Answer] = []
+        for each in approvals:
+            answer = ask_about(each, self._screen)
+            if answer is None:
+                break
+            answers.append(answer)
+        if answers and len(answers) == len(approvals):
+            return answers
+        for each in self._waiting:
+            self._screen.note(in_words(each))
+        return []
+
+    async def _show(self, run: AsyncGenerator[Frame, None]) -> int:
+        self._waiting = []
         try:
-            async with aclosing(self._partner.ask(text)) as frames:
+            async with aclosing(run) as frames:
                 async for frame in frames:
+                    self._waiting += interrupts_in(frame)
                     self._screen.show(frame)
         except Failure as failure:
             self._screen.fail(failure.code, failure.message)

@@ -162,7 +162,8 @@ def run_error_answer(scope: MutableMapping[str, Any], error: RunError | RunFaile
     retry_after = error.retry_after if isinstance(error, ModelError | RunFailed) else None
     if error.code == "draining":
         retry_after = RETRY_SECONDS
-    return error_answer(scope, error.code, error.message, retry_after=retry_after)
+    param = error.param if isinstance(error, RunFailed) else None
+    return error_answer(scope, error.code, error.message, param=param, retry_after=retry_after)
 
 
 def refuse(scope: MutableMapping[str, Any], refusal: Refusal) -> Response:

@@ -15,7 +15,7 @@ from app.auth import Door, Guard, Keys, check_bind
 from app.errors import Answers, install_handlers
 from app.health import Health
 from app.housekeeping import Housekeeping
-from app.routes import agui, openai, runs, sessions, system, transfers
+from app.routes import agui, interrupts, openai, runs, sessions, system, transfers
 from app.runs.halves import Halves
 from app.runs.registry import Runs
 from app.runs.repeats import Repeats
@@ -107,6 +107,7 @@ def create_app(
     app.include_router(openai.router)
     app.include_router(runs.router)
     app.include_router(sessions.router)
+    app.include_router(interrupts.router)
     app.include_router(transfers.router)
     _guard(app, settings, keys)
     return app

@@ -12,8 +12,10 @@ from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.errors import CoreError, InvalidRequest, RunError, SessionBusy
 from agent_core.messages import Message, new_id
+from agent_core.run_input import RunInput
 from app.agents import ConverterFactory
 from converters.agui.dialect import Dialect
+from converters.agui.resume import answers_of
 from converters.agui.stream import AguiStream
 
 LARGEST_FRAME = 8_000_000
@@ -38,6 +40,10 @@ class Partner(Protocol):
         """The frames of one run; closing the generator stops it. Raises Failure."""
         ...
 
+    def resume(self, answers: Sequence[Frame]) -> AsyncGenerator[Frame, None]:
+        """The frames of a run that goes on with these answers, AG-UI's resume entries; otherwise as `ask`."""
+        ...
+
     async def aclose(self) -> None: ...
 
 
@@ -49,9 +55,14 @@ class Server:
     http: httpx.AsyncClient
     session: str
 
-    async def ask(self, text: str) -> AsyncGenerator[Frame, None]:
-        message = {"id": new_id("msg"), "role": "user", "content": text}
-        body = {"threadId": self.session, "runId": new_id("run"), "protocolVersion": "1.0", "messages": [message]}
+    def ask(self, text: str) -> AsyncGenerator[Frame, None]:
+        return self._run({"messages": [{"id": new_id("msg"), "role": "user", "content": text}]})
+
+    def resume(self, answers: Sequence[Frame]) -> AsyncGenerator[Frame, None]:
+        return self._run({"messages": [], "resume": list(answers)})
+
+    async def _run(self, members: Frame) -> AsyncGenerator[Frame, None]:
+        body = {"threadId": self.session, "runId": new_id("run"), "protocolVersion": "1.0", **members}
         ended = False
         try:
             async with self.http.stream("POST", self.url, json=body) as response:
@@ -84,13 +95,18 @@ class Here:
     converters: Sequence[ConverterFactory]
     session: str
 
-    async def ask(self, text: str) -> AsyncGenerator[Frame, None]:
+    def ask(self, text: str) -> AsyncGenerator[Frame, None]:
+        return self._run(RunInput(messages=(Message(id=new_id("msg"), role="user", content=text),)))
+
+    def resume(self, answers: Sequence[Frame]) -> AsyncGenerator[Frame, None]:
+        return self._run(RunInput(answers=answers_of({"resume": list(answers)})))
+
+    async def _run(self, given: RunInput) -> AsyncGenerator[Frame, None]:
         run_id = new_id("run")
-        message = Message(id=new_id("msg"), role="user", content=text)
         wire = AguiStream(self.session, run_id, Dialect.V1, [make() for make in self.converters])
         try:
             events = self.engine.stream_events(
-                self.agent, message, user_id="local", session_id=self.session, run_id=run_id
+                self.agent, given, user_id="local", session_id=self.session, run_id=run_id
             )
             async with aclosing(events):
                 async for event in events:

@@ -4,6 +4,8 @@ import io
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 PROMPT = "> "
@@ -54,6 +56,26 @@ class Screen:
             return text
         line = self._source.readline()
         return line.rstrip("\r\n") if line else None
+
+    def ask(self, prompt: str, text: str = "") -> str | None:
+        """A line that the person types where `text` stands already, None where there is none any more."""
+        self.end_line()
+        self._column_is_0 = False
+        with _prefilled(text) as there:
+            if text and not there:
+                self._write(f"{text}\n")  # without line editing it can only be typed again
+            try:
+                line = input(_clean(prompt))
+            except EOFError:
+                self.end_line()
+                return None
+        self._column_is_0 = True
+        return line
+
+    def tell(self, text: str) -> None:
+        """Show the text whole, on lines of its own."""
+        self.end_line()
+        self._write(f"{text}\n")
 
     def show(self, frame: dict[str, Any]) -> None:
         """Show a frame, if it is one that people want to see."""
@@ -137,6 +159,21 @@ class Screen:
             self._out.write(text)
             self._out.flush()
             self._column_is_0 = text.endswith("\n")
+
+
+@contextmanager
+def _prefilled(text: str) -> Iterator[bool]:
+    """Let the text stand on the line that is typed next; False where the system has no line editing."""
+    try:
+        import readline
+    except ImportError:
+        yield False
+        return
+    readline.set_startup_hook(lambda: readline.insert_text(text))
+    try:
+        yield True
+    finally:
+        readline.set_startup_hook()
 
 
 def _text(frame: dict[str, Any], name: str) -> str:

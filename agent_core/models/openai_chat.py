@@ -127,7 +127,7 @@ def encode_request(
     newer models refuse `max_tokens`, and most other servers know nothing else."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_message(message, replay_thinking) for message in request.messages],
+        "messages": _messages(request.messages, replay_thinking),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -164,11 +164,41 @@ def _options(options: ModelOptions, limit: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def _messages(messages: Sequence[Message], replay_thinking: bool) -> list[dict[str, Any]]:
+    """The conversation. A tool's message takes only text here, and nothing may come between the results of one
+    answer's calls: their media follow behind the last of them, as if the user had sent them."""
+    encoded: list[dict[str, Any]] = []
+    media: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role == "tool":
+            encoded.append(_result(message, media))
+            continue
+        if media:
+            encoded.append({"role": "user", "content": media})
+            media = []
+        encoded.append(_message(message, replay_thinking))
+    return [*encoded, {"role": "user", "content": media}] if media else encoded
+
+
+def _result(message: Message, media: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tool's message, with a note in the place of each medium, which goes to `media` under the same name."""
+    text = message.content
+    if not isinstance(text, str):
+        said = []
+        for part in text:
+            shape = {"text": part.text} if isinstance(part, TextPart) else _media(part)
+            if isinstance(part, MediaPart) and "text" not in shape:
+                name = f"{part.kind} {len(media) // 2 + 1}"
+                media += [{"type": "text", "text": f"[{name}, from the tool {message.name}]"}, shape]
+                shape = {"text": f"[{name} follows]"}
+            said.append(shape["text"])
+        text = "\n".join(said)
+    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": text}
+
+
 def _message(message: Message, replay_thinking: bool) -> dict[str, Any]:
     if message.role == "assistant":
         return _assistant(message, replay_thinking)
-    if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
     content = _content(message.content) if message.role == "user" else message.text
     encoded = {"role": message.role, "content": content}
     if message.name and SENDABLE_NAME.fullmatch(message.name):

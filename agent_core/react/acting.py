@@ -1,90 +1,228 @@
-"""Acting: the calls of one answer, run one after another, each with exactly one result."""
+"""Acting: the calls of one answer, each with exactly one result, or with a reason to wait for one."""
 
-import asyncio
-import logging
-import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
 
-import orjson
-from pydantic_core import to_json
+from msgspec.structs import replace
 
-from agent_core.context import ToolContext
-from agent_core.errors import ToolError
-from agent_core.events import Custom, RequireExternalExecution, ToolResultEnd, ToolResultStart
-from agent_core.messages import Message, ResultStatus, ToolCall, new_id, well_formed
-from agent_core.react.interrupts import SelfCancelled, Stopped
+from agent_core.events import RequireExternalExecution, RequireUserConfirm, RunStatus, ToolResultEnd
+from agent_core.interrupts import Interrupt
+from agent_core.messages import Message, Part, ResultStatus, TextPart, ToolCall, new_id
+from agent_core.react.batch import Job, run_batch
+from agent_core.react.calling import Outcome, call_tool
+from agent_core.react.guards import canonical
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.permissions import Verdict, judge
 from agent_core.react.run import Run
-from agent_core.sessions.entries import Entry, started_entry
-from agent_core.sessions.state import as_json, copy_of
-from agent_core.tools.base import Tool
-
-logger = logging.getLogger(__name__)
-
-LONGEST_RESULT = 16_000
-"""Characters of a tool's result that the model and the client get."""
-
-LARGEST_CUSTOM = 64 * 1024
-"""Bytes of JSON that a tool may send in one custom event."""
-
-
-async def act(run: Run, message: Message) -> bool:
-    """Store the message and answer its calls.
-
-    The calls that are cleared to run are stored as started together with it: after a crash, nobody runs
-    one of them again. Returns True where calls are left that wait for the client. A failing tool is a
-    result; what comes up from here is Stopped, or the store's failure, and then `settle` answers what
-    is open.
-    """
-    judged = [(call, judge(run, call)) for call in message.tool_calls]
-    await run.commit(message, after=_clear(run, judged))
-    waiting = await _carry_out(run, message.id, judged)
-    if waiting:
-        run.emit(RequireExternalExecution(run_id=run.run_id, reply_id=message.id, call_ids=tuple(waiting)))
-    return bool(waiting)
-
-
-async def act_again(run: Run) -> None:
-    """Answer the calls that an earlier run left open and that may be run: those that had not started, and
-    those of idempotent tools, under the keys that they had."""
-    calls = [call for call in open_calls(run.history.messages) if call.name in run.tools]
-    if calls:
-        judged = [(call, judge(run, call)) for call in calls]
-        await run.append(*_clear(run, judged))
-        reply_id = next(each.id for each in reversed(run.history.messages) if each.tool_calls)
-        await _carry_out(run, reply_id, judged)
-
+from agent_core.sessions.entries import Entry, asked_entry, now_ms, started_entry
+from agent_core.tools.base import Pending
 
 Judged = Sequence[tuple[ToolCall, Verdict]]
 
 
-def _clear(run: Run, judged: Judged) -> list[Entry]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """A call that is going to be answered: the verdict, what the guards say to the model beside the result, and
+    what they know the call by."""
+
+    call: ToolCall
+    verdict: Verdict
+    told: str = ""
+    canonical: bytes = b"{}"
+
+
+async def act(run: Run, message: Message) -> RunStatus | None:
+    """Store the message and answer its calls. Returns how the run ends where calls are left that wait for
+    something outside, else None.
+
+    The calls that are cleared to run are stored as started together with the message: after a crash, nobody
+    runs one of them again. Where one call must be asked about, those beside it wait with it. A failing tool is
+    a result; what comes up from here is Stopped, or the store's failure, and then `settle` answers what is open.
+    """
+    judged = [(call, judge(run, call)) for call in message.tool_calls]
+    asked = _ask(run, judged)
+    # What is refused and not ours is answered in the same step: a later run would take it for its client's.
+    foreign = [each for each in judged if each[0].name not in run.tools and each[1].kind in ("deny", "wrong")]
+    refused = [_result(run, message.id, _watched(run, message.id, *each), _refusal(each[1])) for each in foreign]
+    watched = [_watched(run, message.id, *each) for each in judged if not asked and each not in foreign]
+    await run.commit(message, *refused, after=asked or _clear(run, watched))
+    for result in refused:
+        run.emit(result_event(run, result, message.id))
+    await _carry_out(run, message.id, watched)
+    return left_waiting(run)
+
+
+async def act_again(run: Run) -> RunStatus | None:
+    """Go on with the calls that an earlier run left open, as `act` does: those that a person has agreed to,
+    those that waited beside them, those that had not started, and those of idempotent tools, under the keys that
+    they had. As long as one waits for its answer, none is run."""
+    calls = [call for call in open_calls(run.history.messages) if call.name in run.tools]
+    if calls and not run.history.pending:
+        judged = [(call, judge(run, call)) for call in calls]
+        asked = _ask(run, judged)
+        if asked:
+            await run.append(*asked)
+        else:
+            reply_id = next(each.id for each in reversed(run.history.messages) if each.tool_calls)
+            watched = [_watched(run, reply_id, call, verdict) for call, verdict in judged]
+            await run.append(*_clear(run, watched))
+            await _carry_out(run, reply_id, watched)
+    return left_waiting(run)
+
+
+def left_waiting(run: Run) -> RunStatus | None:
+    """How the run ends where calls at the history's tail have no result, and say so; None where all have one."""
+    calls = open_calls(run.history.messages)
+    pending = run.history.pending
+    if pending:
+        run.emit(RequireUserConfirm(run_id=run.run_id, interrupts=pending))
+        return "approval" if any(each.kind == "approval" for each in pending) else "waiting"
+    if calls:
+        run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in calls)))
+        return "client_tools"
+    return None
+
+
+def _ask(run: Run, judged: Judged) -> list[Entry]:
+    """Note what a person must be asked; the entries that say so."""
+    entries: list[Entry] = []
+    now, seconds = now_ms(), run.agent.approval_seconds
+    for call, verdict in judged:
+        if verdict.kind == "ask":
+            interrupt = Interrupt(
+                id=new_id("interrupt"),
+                kind="approval",
+                call_id=call.id,
+                name=call.name,
+                arguments=call.arguments,
+                message=verdict.reason or f"The agent wants to call {call.name}.",
+                created_at=now,
+                expires_at=0 if seconds is None else now + int(seconds * 1000),
+            )
+            run.history.asked[call.id] = interrupt
+            entries.append(asked_entry(run.run_id, run.agent.name, interrupt))
+    return entries
+
+
+def _watched(run: Run, reply_id: str, call: ToolCall, verdict: Verdict) -> Watched:
+    """Show the call to the guards, unless it is the client's, or a person's decision."""
+    if verdict.kind not in ("run", "wrong"):
+        return Watched(call=call, verdict=verdict)
+    known_by = canonical(call.arguments, verdict.arguments if verdict.kind == "run" else None)
+    trip = run.watch.before(call.name, known_by, _says(run, call, "repeatable"))
+    if trip is None:
+        return Watched(call=call, verdict=verdict, canonical=known_by)
+    run.tripped(trip, reply_id)
+    if trip.action == "block":
+        return Watched(call=call, verdict=Verdict("wrong", {}, trip.told), canonical=known_by)
+    return Watched(call=call, verdict=verdict, told=trip.told, canonical=known_by)
+
+
+def _says(run: Run, call: ToolCall, name: str) -> bool:
+    return bool(getattr(run.tools.get(call.name), name, False))  # a user's own Tool may not say
+
+
+def _clear(run: Run, watched: Sequence[Watched]) -> list[Entry]:
     """Mark the calls that are going to be run as started; the entries that say so."""
     entries: list[Entry] = []
-    for call, verdict in judged:
-        if verdict.kind == "run":
+    for each in watched:
+        if each.verdict.kind == "run":
+            call = each.call
             key = run.history.started[call.id] = run.key_of(call)
             run.cleared.add(call.id)
             entries.append(started_entry(run.run_id, call.id, key))
     return entries
 
 
-async def _carry_out(run: Run, reply_id: str, judged: Judged) -> list[str]:
-    """Run the calls or say why not. Returns the ids of those that wait for the client."""
-    waiting: list[str] = []
-    for call, verdict in judged:
-        if run.sink.full:
-            await run.stop.guard(run.sink.room())
-        if verdict.kind == "client":
-            waiting.append(call.id)
-        elif verdict.kind == "run":
-            await _run(run, reply_id, call, verdict.arguments)
-        else:
-            status: ResultStatus = "denied" if verdict.kind == "deny" else "error"
-            await answer(run, result_of(call, status, verdict.reason), reply_id=reply_id)
-    return waiting
+async def _carry_out(run: Run, reply_id: str, watched: Sequence[Watched]) -> None:
+    """Run the calls, or say why not; those of the client stay open."""
+    most = run.agent.max_parallel_tool_calls if run.agent.parallel_tool_calls else 1
+    jobs = [
+        Job(exclusive=_says(run, each.call, "exclusive"), work=partial(_answer_call, run, reply_id, each))
+        for each in watched
+        if each.verdict.kind != "client"
+    ]
+    await run_batch(jobs, most=most)
+
+
+async def _answer_call(run: Run, reply_id: str, watched: Watched) -> None:
+    if run.sink.full:
+        await run.stop.guard(run.sink.room())
+    verdict = watched.verdict
+    if verdict.kind != "run":
+        await _tell(run, reply_id, watched, _refusal(verdict))
+        return
+    outcome = await call_tool(run, reply_id, watched.call, verdict.arguments)
+    if isinstance(outcome.content, Pending):
+        await _wait(run, watched.call, outcome.content)
+    else:
+        await _tell(run, reply_id, watched, outcome)
+
+
+STATUSES: Mapping[str, ResultStatus] = {"deny": "denied", "abandoned": "not_run"}
+"""How the result of a call is marked that is not run; the others are errors."""
+
+
+def _refusal(verdict: Verdict) -> Outcome:
+    return Outcome(STATUSES.get(verdict.kind, "error"), verdict.reason, error=verdict.kind)
+
+
+async def _tell(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> None:
+    """Store the result with the change of the state that came with it, and then tell both."""
+    result = _result(run, reply_id, watched, outcome)
+    change = run.change_state(outcome.state) if outcome.status == "ok" else None
+    await run.commit(result, before=[] if change is None else [change[0]])
+    if change is not None:
+        run.emit(change[1])
+    run.emit(result_event(run, result, reply_id))
+
+
+def _result(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> Message:
+    """The result, with what the guards say to the model behind it."""
+    call, content, told = watched.call, outcome.content, watched.told
+    assert not isinstance(content, Pending)
+    trip = None
+    if watched.verdict.kind in ("run", "wrong"):
+        digest, exempt = _hash_of(content), _says(run, call, "repeatable")
+        trip = run.watch.after(call.name, watched.canonical, outcome.status, outcome.error, digest, exempt)
+    if trip is not None:
+        run.tripped(trip, reply_id)
+        told = f"{told}\n{trip.told}" if told else trip.told
+    return _with(result_of(call, outcome.status, content), told)
+
+
+def _with(result: Message, told: str) -> Message:
+    """The result with what a guard says to the model behind it."""
+    if not told:
+        return result
+    if isinstance(result.content, str):
+        return replace(result, content=f"{result.content}\n\n{told}")
+    return replace(result, content=(*result.content, TextPart(text=told)))
+
+
+def _hash_of(content: str | tuple[Part, ...]) -> bytes:
+    text = content if isinstance(content, str) else repr(content)
+    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+async def _wait(run: Run, call: ToolCall, pending: Pending) -> None:
+    """The tool has begun something that goes on elsewhere: its result comes in a later run."""
+    interrupt = Interrupt(
+        id=new_id("interrupt"),
+        kind="waiting",
+        call_id=call.id,
+        name=call.name,
+        arguments=call.arguments,
+        message=f"{call.name} waits for a result from outside.",
+        created_at=now_ms(),
+        operation_id=pending.operation_id,
+        wait_id=pending.wait_id,
+        retry_after=pending.retry_after,
+    )
+    await run.append(asked_entry(run.run_id, run.agent.name, interrupt))
+    run.history.asked[call.id] = interrupt
 
 
 async def answer(run: Run, result: Message, *, reply_id: str = "") -> None:
@@ -103,131 +241,25 @@ def result_event(run: Run, result: Message, reply_id: str = "") -> ToolResultEnd
         message_id=result.id,
         status=result.status,
         content=result.text,
+        parts=() if isinstance(result.content, str) else result.content,
     )
 
 
-async def settle(run: Run, reason: str = "") -> None:
+async def settle(run: Run, reason: str = "", *, keep_asked: bool = False) -> None:
     """Answer every call that this run leaves open, so that the session stays valid: one that had started
-    was interrupted, the others were not run."""
-    for call in open_calls(run.history.messages):
+    was interrupted, the others were not run.
+
+    With `keep_asked`, calls that a person was asked about, and those beside them, stay open as long as they
+    have not begun, and those that wait for an operation too: a run that failed must not use up an approval, nor
+    lose a result.
+    """
+    calls = open_calls(run.history.messages)
+    asked = keep_asked and any(call.id in run.history.asked for call in calls)
+    waiting = {each.call_id for each in run.history.pending if each.kind == "waiting"} if keep_asked else set()
+    for call in calls:
+        if call.id in waiting:
+            continue
         # What this run cleared but did not begin is known not to have run; what a lost run cleared is not.
         begun = call.id in run.started or (call.id in run.history.started and call.id not in run.cleared)
-        await answer(run, result_of(call, "interrupted" if begun else "not_run", reason))
-
-
-async def _run(run: Run, reply_id: str, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-    run.check()
-    tool = run.tools[call.name]
-    run.started.add(call.id)
-    run.emit(ToolResultStart(run_id=run.run_id, reply_id=reply_id, call_id=call.id, name=call.name))
-    cancelled = threading.Event()
-    over = asyncio.Event()
-    context = _context(run, call, cancelled, over)
-    status, content = await _outcome(run, tool, context, arguments)
-    over.set()
-    change = None
-    if status == "ok":
-        try:
-            change = run.change_state(_state_after(run, context))
-        except ValueError as error:
-            status, content = "error", f"the tool ran, but its change of the state was not kept: {error}"
-    result = result_of(call, status, content)
-    if change is None:
-        await answer(run, result, reply_id=reply_id)
-    else:
-        await run.commit(result, before=[change[0]])
-        run.emit(change[1])
-        run.emit(result_event(run, result, reply_id))
-
-
-def _state_after(run: Run, context: ToolContext) -> Any:
-    """The state as the tool left it, as JSON. Raises ValueError for one that is too large or refers to itself."""
-    before = run.history.state
-    return before if before is None and context.state == {} else as_json(context.state)
-
-
-async def _outcome(
-    run: Run, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]
-) -> tuple[ResultStatus, str]:
-    cancelled = context.cancelled
-    try:
-        return "ok", await run.stop.guard(_invoke(tool, arguments, context, run), tool.timeout)
-    except Stopped:
-        cancelled.set()
-        raise
-    except _Failed as failure:
-        return "error", failure.told
-    except SelfCancelled:
-        return "error", "the tool cancelled itself."
-    except TimeoutError:
-        cancelled.set()
-        return "timed_out", f"the tool did not finish within {tool.timeout:g} s; its effect is not known."
-
-
-class _Failed(Exception):
-    """A tool's failure on its way out of the child task; `told` is what the model may know."""
-
-    def __init__(self, told: str) -> None:
-        super().__init__(told)
-        self.told = told
-
-
-async def _invoke(tool: Tool, arguments: Mapping[str, Any], context: ToolContext, run: Run) -> str:
-    # The failure is caught in here, so that out there a TimeoutError is the deadline's alone, and
-    # control flow never meets the handler that makes errors into results.
-    try:
-        try:
-            return _capped(await tool.run(arguments, context, run.threads))
-        except ToolError as error:
-            raise _Failed(_capped(well_formed(str(error)))) from error
-    except _Failed:
-        raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise _Failed("the tool's own work was cancelled.") from error
-    except BaseException as error:  # whatever a tool raises is its own failure, sys.exit included
-        reference = new_id("err")
-        logger.exception("run %s: tool %s failed (%s)", run.run_id, tool.spec.name, reference)
-        raise _Failed(f"{type(error).__name__} (reference {reference})") from error
-
-
-def _capped(text: str) -> str:
-    """The text, or its beginning and a note of what was cut."""
-    if len(text) <= LONGEST_RESULT:
-        return text
-    return f"{text[:LONGEST_RESULT]}\n[cut: {len(text) - LONGEST_RESULT} of {len(text)} characters are not shown]"
-
-
-def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio.Event) -> ToolContext:
-    loop = asyncio.get_running_loop()
-
-    def emit(name: str, value: Any) -> None:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"a custom event needs a name, a text, and {name!r} is none")
-        # As JSON and back: what the tool does with the value later must not change what was said.
-        text = to_json(value, fallback=str, inf_nan_mode="null", serialize_unknown=True)
-        if len(text) > LARGEST_CUSTOM:
-            raise ValueError(f"{name}: the value has {len(text)} bytes of JSON, but at most {LARGEST_CUSTOM} are sent")
-        event = Custom(run_id=run.run_id, name=well_formed(name), value=orjson.loads(text), size=len(text))
-        loop.call_soon_threadsafe(tell, event)
-
-    def tell(event: Custom) -> None:
-        # A thread that goes on when its call is over is heard no more: the run may be about to end.
-        if not over.is_set() and not run.sink.full:  # a client that lags misses it, rather than the server filling up
-            run.emit(event)
-
-    return ToolContext(
-        agent=run.agent.name,
-        user_id=run.key.user_id,
-        session_id=run.key.session_id,
-        run_id=run.run_id,
-        call_id=call.id,
-        context=run.input.context,
-        idempotency_key=run.key_of(call),
-        state={} if run.history.state is None else copy_of(run.history.state),
-        forwarded_props=run.input.forwarded_props,
-        cancelled=cancelled,
-        emit=emit,
-    )
+        if begun or not asked:
+            await answer(run, result_of(call, "interrupted" if begun else "not_run", reason))

@@ -1,11 +1,11 @@
-"""How a run begins: what a lost run left behind is repaired, the input is taken in, and both are stored
+"""How a run begins: what a lost run left behind is repaired, answers and input are taken in, and all is stored
 in one step. When `begin` returns, the input is acknowledged."""
 
-from agent_core.events import FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
-from agent_core.messages import Message, ToolCall
+from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
+from agent_core.messages import Message
 from agent_core.react.acting import result_event
+from agent_core.react.answers import decided, settled
 from agent_core.react.intake import Intake, take_in, title_of, waiting_for_client
-from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.run import Run
 from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
 from agent_core.sessions.state import copy_of, same_json
@@ -15,11 +15,12 @@ async def begin(run: Run) -> bool:
     """Take the input in. True where that is all: it asks for an answer that is there already, and that
     nobody has seen (then it is told again).
 
-    Where the person said something new, the calls that a lost run left open are answered here: one that had
-    started was interrupted, the others were not run. Else they are left to `act_again`.
+    Calls that an earlier run left open and that are not to be run get their results here; the others are left to
+    `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
     history = run.history
     waiting = waiting_for_client(history.messages, run.tools)
+    answers = decided(run)
     intake = take_in(
         history,
         run.input.messages,
@@ -27,43 +28,36 @@ async def begin(run: Run) -> bool:
         whole=run.input.whole,
         server_tools=run.tools,
         seen=run.input.seen,
+        answered=bool(answers.decisions),
     )
-    lost = [] if intake.rewind is not None else _lost_results(run, intake, waiting)
+    said = any(message.role != "tool" for message in intake.messages)
+    results = [] if intake.rewind is not None else settled(run, waiting, answers, said=said)
     entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
     entries.append(run_entry(run.run_id, run.agent.name, run.input.client))
-    entries += _entries(run, intake, lost)
+    entries += answers.entries(run)
+    entries += _entries(run, intake, results)
     title = "" if run.ephemeral or history.title else title_of(intake.messages)
     if title:
         history.title = title
         entries.append(titled_entry(run.run_id, title))
     entries += _state(run)
     await run.append(*entries)
+    run.begun = True
     history.lost.clear()
+    history.decisions |= answers.decisions
     if intake.rewind is not None:
         history.rewind(intake.rewind)
-    for message in (*lost, *intake.messages):
+    for message in (*results, *intake.messages):
         history.add(message)
-    _tell(run, intake, lost)
+    _tell(run, intake, results)
+    for interrupt_id in answers.unknown:
+        run.emit(Custom(run_id=run.run_id, name="unknown_interrupt", value={"interruptId": interrupt_id}))
     return intake.missed
 
 
 def _entries(run: Run, intake: Intake, lost: list[Message]) -> list[Entry]:
     rewound = [] if intake.rewind is None else [rewound_entry(run.run_id, run.agent.name, intake.rewind)]
     return rewound + [message_entry(run.run_id, run.agent.name, each) for each in (*lost, *intake.messages)]
-
-
-def _lost_results(run: Run, intake: Intake, waiting: tuple[ToolCall, ...]) -> list[Message]:
-    """Results for the calls that a lost run left open and that are not to be run any more."""
-    said = any(message.role != "tool" for message in intake.messages)
-    results: list[Message] = []
-    for call in open_calls(run.history.messages):
-        if call in waiting:
-            continue
-        started = call.id in run.history.started
-        tool = run.tools.get(call.name)
-        if said or (started and not getattr(tool, "idempotent", False)):  # a user's own Tool may not have it
-            results.append(result_of(call, "interrupted" if started else "not_run"))
-    return results
 
 
 def _state(run: Run) -> list[Entry]:

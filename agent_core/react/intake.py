@@ -46,19 +46,21 @@ def take_in(
     whole: bool = False,
     server_tools: Container[str] = (),
     seen: bool = False,
+    answered: bool = False,
 ) -> Intake:
     """What the input changes; the history itself is left as it is.
 
     `client_calls` are the open calls that wait for the client. With `whole`, the messages are the
     conversation itself, and an empty history adopts them; `server_tools` are then those that no client may
-    call. `seen` says that somebody has read the end of the last run since it ended.
+    call. `seen` says that somebody has read the end of the last run since it ended,
+    `answered` that the input has answers to what the session waits for: then it goes on, and nothing is rewound.
     """
     if whole and not history.messages:
         return Intake(messages=adopted(messages, server_tools))
-    at = _asked_again(history, messages)
+    at = None if answered else _asked_again(history, messages)
     if at is None:
         new = merge(history, messages, client_calls)
-        return Intake(messages=new) if new else _nothing_new(history, messages)
+        return Intake(messages=new) if new or answered else _nothing_new(history, messages)
     ours, theirs = history.messages[at], messages[-1]
     # Some panels put a system message under a new id in front of each run: it counts, and before the question.
     rules = [each for each in messages if each.role in RULES and each.id not in history.message_ids]

@@ -1,6 +1,6 @@
 """How a run is stopped: by its user, by a client that left, by its deadline, by the server's end.
 
-Only the child task that holds the current model or tool call is cancelled. The run's own task is
+Only the child tasks that hold the current model or tool calls are cancelled. The run's own task is
 never cancelled: it goes on to pair, save and release.
 """
 
@@ -29,18 +29,17 @@ class SelfCancelled(Exception):
 
 
 class Stop:
-    """One run's stop, and the child task that it would cancel. The first reason stands.
+    """One run's stop, and the child tasks that it would cancel. The first reason stands.
 
     `orphans` takes the children that are still cleaning up when the run goes on without them; whoever
     owns it waits for them at the end.
     """
 
-    __slots__ = ("_child", "_orphans", "_waiter", "reason")
+    __slots__ = ("_guarded", "_orphans", "reason")
 
     def __init__(self, orphans: "set[asyncio.Task[Any]] | None" = None) -> None:
         self.reason: StopReason | None = None
-        self._child: asyncio.Task[Any] | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._guarded: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
         self._orphans = orphans if orphans is not None else set()
 
     def request(self, reason: StopReason) -> bool:
@@ -48,9 +47,9 @@ class Stop:
         if self.reason is not None:
             return False
         self.reason = reason
-        if self._child is not None:
-            self._child.cancel()
-            asyncio.get_running_loop().call_later(GRACE, _release, self._waiter)
+        for child, waiter in self._guarded.items():
+            child.cancel()
+            asyncio.get_running_loop().call_later(GRACE, _release, waiter)
         return True
 
     def check(self) -> None:
@@ -59,7 +58,7 @@ class Stop:
             raise Stopped(self.reason)
 
     async def guard(self, work: Coroutine[Any, Any, T], limit: float | None = None) -> T:
-        """Carry the work out in a child task that a stop cancels.
+        """Carry the work out in a child task that a stop cancels. Several tasks of a run may do so at once.
 
         Raises Stopped; SelfCancelled; TimeoutError after `limit` seconds, on the dot, even where the work is still
         cleaning up then; and whatever the work raises.
@@ -70,8 +69,9 @@ class Stop:
             work.close()
             raise
         loop = asyncio.get_running_loop()
-        self._waiter = waiter = loop.create_future()
-        self._child = child = loop.create_task(work)
+        waiter = loop.create_future()
+        child = loop.create_task(work)
+        self._guarded[child] = waiter
         child.add_done_callback(lambda _: _release(waiter))
         timer = loop.call_later(limit, _release, waiter) if limit is not None else None
         try:
@@ -80,7 +80,7 @@ class Stop:
             child.cancel()
             raise
         finally:
-            self._child = self._waiter = None
+            del self._guarded[child]
             if timer is not None:
                 timer.cancel()
         if not child.done():
@@ -105,6 +105,6 @@ class Stop:
             child.exception()  # nobody waits for it any more; do not report it as never retrieved
 
 
-def _release(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
+def _release(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
         waiter.set_result(None)

@@ -1,17 +1,17 @@
 """The loop: reason, act, and again, until the model can answer or the budget is used up.
 
 The checkpoint stands at the entry of reasoning; nothing is cut off in the middle of a tool. There are
-three ways out: the model answers, the budget is used up (a closing answer is given, still a success),
+three ways out: the model answers, a budget is used up (a closing answer is given, still a success),
 or the user interrupts. An exception comes up only where the model call itself failed.
 """
 
 import logging
+from time import monotonic
 
 from agent_core.errors import ModelError
 from agent_core.events import (
     ExceedMaxIters,
     FinalOutput,
-    RequireExternalExecution,
     RunStatus,
     StepEnd,
     StepStart,
@@ -20,11 +20,12 @@ from agent_core.messages import Message, new_id
 from agent_core.models.base import TextPiece
 from agent_core.react.acting import act, act_again, settle
 from agent_core.react.beginning import begin
-from agent_core.react.intake import waiting_for_client
+from agent_core.react.confidence import QUESTION
+from agent_core.react.guards import Trip, closing, fallback
 from agent_core.react.pairing import open_calls
 from agent_core.react.reply import Reply
 from agent_core.react.run import Run
-from agent_core.react.turn import take_turn
+from agent_core.react.turn import CLOSING, ask_quietly, take_turn
 
 logger = logging.getLogger(__name__)
 
@@ -48,13 +49,14 @@ async def react(run: Run) -> RunStatus:
         return "completed"
     if not run.history.messages:
         return "completed"  # nothing was said that counts: a model refuses an empty conversation
-    await act_again(run)
-    left = waiting_for_client(run.history.messages, run.tools)
-    if left:
-        run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in left)))
-        return "client_tools"
+    status = await act_again(run)
+    if status is not None:
+        return status
     while run.iteration < run.agent.max_iterations:
         run.check()
+        trip = run.watch.round(monotonic() - run.began, run.tokens)
+        if trip is not None:
+            return await end_early(run, trip)
         status = await _round(run)
         if status is not None:
             return status
@@ -65,19 +67,42 @@ async def react(run: Run) -> RunStatus:
 async def _round(run: Run) -> RunStatus | None:
     run.emit(StepStart(run_id=run.run_id, iteration=run.iteration))
     choice = run.input.tool_choice if run.iteration == 0 else "auto"  # else a forced call would never end
-    message = await take_turn(run, tools=run.offered, tool_choice=choice)
+    nudge, run.nudge = run.nudge, ""
+    message = await take_turn(run, tools=run.offered, tool_choice=choice, nudge=nudge)
     if not message.tool_calls and not message.text.strip() and not run.nudged:
         run.nudged = True
         message = await take_turn(run, tools=run.offered, nudge=NUDGE)
     status: RunStatus | None = None
     if message.tool_calls:
-        if await act(run, message):
-            status = "client_tools"
+        status = await act(run, message)
+    elif await _doubts(run, message):
+        await run.commit(message)
     else:
         await _give_answer(run, message, _last_text(run) or NO_ANSWER)
         status = "completed"
     run.emit(StepEnd(run_id=run.run_id, iteration=run.iteration))
     return status
+
+
+async def _doubts(run: Run, message: Message) -> bool:
+    """Whether the model, when it is asked, is less sure of its answer than the agent wants; once in a run."""
+    last = run.iteration + 1 >= run.agent.max_iterations
+    if not run.agent.guards.confidence or run.doubted or last or not message.text.strip():
+        return False
+    run.doubted = True
+    trip = run.watch.below(await ask_quietly(run, message, QUESTION))
+    if trip is None:
+        return False
+    run.tripped(trip)
+    run.nudge = trip.told
+    return True
+
+
+async def end_early(run: Run, trip: Trip) -> RunStatus:
+    """The way out when a guard wants no more tools: say so, and ask for an answer that is honest about it."""
+    run.tripped(trip)
+    await _close(run, closing(trip), fallback(trip))
+    return "max_iterations"
 
 
 async def summarize(run: Run) -> RunStatus:
@@ -91,15 +116,19 @@ async def summarize(run: Run) -> RunStatus:
     run.emit(
         ExceedMaxIters(run_id=run.run_id, max_iters=run.agent.max_iterations, current_iter=run.iteration),
     )
-    fallback = NO_SUMMARY
+    await _close(run, CLOSING, NO_SUMMARY)
+    return "max_iterations"
+
+
+async def _close(run: Run, instruction: str, fallback: str) -> None:
+    """The last answer, without tools; `fallback` where the model gives none."""
     try:
-        message = await take_turn(run, tools=(), closing=True)
+        message = await take_turn(run, tools=(), closing=instruction)
     except ModelError as error:
         logger.warning("run %s: the closing call failed (%s)", run.run_id, error.code)
         message = Message(id=new_id("msg"), role="assistant")
-        fallback = BROKEN_OFF if run.history.messages[-1].role == "assistant" else NO_SUMMARY
+        fallback = BROKEN_OFF if run.history.messages[-1].role == "assistant" else fallback
     await _give_answer(run, message, fallback)
-    return "max_iterations"
 
 
 async def _give_answer(run: Run, message: Message, fallback: str) -> None:

@@ -8,7 +8,7 @@ that one damaged session cannot make a provider refuse every later run of it.
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from agent_core.messages import Message, ResultStatus, ToolCall, new_id
+from agent_core.messages import Message, Part, ResultStatus, ToolCall, new_id
 
 EXPLANATIONS: dict[ResultStatus, tuple[str, str]] = {
     "ok": ("", ""),
@@ -21,7 +21,9 @@ EXPLANATIONS: dict[ResultStatus, tuple[str, str]] = {
 """What the model is told of each status, and why where nobody knows better."""
 
 
-def result_of(call: ToolCall, status: ResultStatus, content: str = "", *, message_id: str = "") -> Message:
+def result_of(
+    call: ToolCall, status: ResultStatus, content: str | tuple[Part, ...] = "", *, message_id: str = ""
+) -> Message:
     """The tool message that answers the call. All but `ok` is said at the head of the text: providers
     have no member for it."""
     label, explanation = EXPLANATIONS[status]
@@ -31,7 +33,7 @@ def result_of(call: ToolCall, status: ResultStatus, content: str = "", *, messag
         name=call.name,
         tool_call_id=call.id,
         status=status,
-        content=f"{label}{content or explanation}",
+        content=content if isinstance(content, tuple) else f"{label}{content or explanation}",
     )
 
 

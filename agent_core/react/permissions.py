@@ -1,42 +1,69 @@
-"""What may be done with a call: run it here, leave it to the client, deny it, or answer that it is
-wrong. Everything here reads; acting does."""
+"""What may be done with a call: run it here, ask a person first, leave it to the client, deny it, or answer
+that it is wrong. Everything here reads; acting does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_core.messages import ToolCall, arguments_of
-from agent_core.react.run import Run
+from msgspec.structs import replace
 
-ECHO = 800
-"""Characters of broken arguments that are shown to the model again."""
+from agent_core.interrupts import Decision
+from agent_core.messages import ToolCall
+from agent_core.react.arguments import checked
+from agent_core.react.run import Run
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done. `reason` goes to the model where the call is not run."""
+    """What is to be done. `reason` goes to the model where the call is not run, and to the person who is asked."""
 
-    kind: Literal["run", "client", "deny", "wrong"]
-    arguments: Mapping[str, Any]
+    kind: Literal["run", "ask", "client", "deny", "wrong", "abandoned"]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
 
 
 def judge(run: Run, call: ToolCall) -> Verdict:
     """Judge one call of the model.
 
-    Only what was offered to the model in this run can be run, arguments that are no JSON object never
-    run, and a tool that needs approval is denied as long as nobody can give it.
+    Only what was offered to the model in this run can be run, and arguments that do not fit the tool's schema
+    never run. A person's answer counts for just the call that it was given to.
     """
-    if all(call.name != spec.name for spec in run.offered):
+    spec = next((spec for spec in run.offered if spec.name == call.name), None)
+    if spec is None:
         names = ", ".join(sorted(spec.name for spec in run.offered)) or "none"
         return Verdict("wrong", {}, f"There is no tool named {call.name!r}. The tools that can be called are: {names}.")
-    arguments = arguments_of(call)
+    decision = _decision(run, call)
+    if decision is not None and decision.kind == "abandoned":
+        return Verdict("abandoned", {}, "The person who was asked has abandoned it.")
+    if decision is not None and decision.kind == "denied":
+        said = f" The person says: {decision.text}" if decision.text else ""
+        return Verdict("deny", {}, f"The person who was asked has denied it.{said}")
+    if decision is not None and decision.arguments:
+        call = replace(call, arguments=decision.arguments)
+    arguments, wrong = checked(call, spec, run.validators)
     if arguments is None:
-        shown = call.arguments[:ECHO]
-        return Verdict("wrong", {}, f"The arguments are not a JSON object, so nothing was run. They were: {shown}")
+        return Verdict("wrong", {}, wrong)
+    verdict = _permitted(run, call, arguments)
+    # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
+    # person has edited the arguments into it.
+    return Verdict("run", arguments) if decision is not None and verdict.kind == "ask" else verdict
+
+
+def _decision(run: Run, call: ToolCall) -> Decision | None:
+    """What a person has decided about just this call."""
+    interrupt = run.history.asked.get(call.id)
+    if interrupt is None or (interrupt.name, interrupt.arguments) != (call.name, call.arguments):
+        return None
+    return run.history.decisions.get(interrupt.id)
+
+
+def _permitted(run: Run, call: ToolCall, arguments: Mapping[str, Any]) -> Verdict:
     tool = run.tools.get(call.name)
+    decided, reason = run.agent.permissions.judge(
+        call.name, arguments, approval=tool is not None and tool.approval, context=run.context
+    )
+    if decided == "deny":
+        return Verdict("deny", arguments, reason)
     if tool is None:
-        return Verdict("client", arguments)
-    if tool.approval:
-        return Verdict("deny", arguments, "This tool needs a person's approval, which nobody can give here.")
-    return Verdict("run", arguments)
+        return Verdict("client", arguments)  # the client asks its own person
+    return Verdict(decided, arguments, reason)

@@ -10,7 +10,7 @@ still come.
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agent_core.errors import ModelError
 from agent_core.events import (
@@ -26,7 +26,7 @@ from agent_core.events import (
     ToolCallStart,
 )
 from agent_core.messages import Message, ToolCall, new_id
-from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
+from agent_core.models.base import ArgumentsPiece, CallPiece, CutPiece, Piece, TextPiece, ThinkingPiece
 
 MOST_CALLS = 128
 """Calls of one answer; more are a model gone wild."""
@@ -94,7 +94,7 @@ class Reply:
 
     `used` are the call ids that the session has already seen. Without `calls`, the model was offered no
     tools, and what it asks for all the same is dropped. `fresh` gives each call an id of our own: providers
-    repeat theirs in each conversation.
+    repeat theirs in each conversation. `cut` says why the provider cut the message, None where it did not.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class Reply:
         self._used = used
         self._with_calls = calls
         self._fresh = fresh
+        self.cut: Literal["length", "filter"] | None = None
         self._blocks: list[_Block] = []
         self._thoughts = 0
         self._calls = 0
@@ -127,6 +128,8 @@ class Reply:
                 self._say(piece.text)
         elif isinstance(piece, ThinkingPiece):
             self._think(piece.text)
+        elif isinstance(piece, CutPiece):
+            self.cut = piece.why
         elif not self._with_calls:
             return
         elif isinstance(piece, CallPiece):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Protocol
 
 from pydantic_core import to_json
@@ -11,11 +12,13 @@ from pydantic_core import to_json
 from agent_core.agent import Agent
 from agent_core.context import RunContext
 from agent_core.errors import RunError
-from agent_core.events import AgentStart, Event, StateDelta, StateSnapshot
+from agent_core.events import AgentStart, Event, Guard, StateDelta, StateSnapshot
 from agent_core.gate import Ticket
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
+from agent_core.react.arguments import Validators
+from agent_core.react.guards import Trip, Watch
 from agent_core.react.interrupts import Stop
 from agent_core.react.reply import Reply
 from agent_core.run_input import RunInput
@@ -103,6 +106,7 @@ class Run:
     usages: list[Usage] = field(default_factory=list)
     answer: Message | None = None
     nudged: bool = False
+    doubted: bool = False
     tools: Mapping[str, Tool] = field(init=False)
     offered: tuple[ToolSpec, ...] = field(init=False)
     announced: bool = False
@@ -110,12 +114,18 @@ class Run:
     reply: Reply | None = None
     alive: Callable[[], None] = _always
     told_state: bool = False
+    begun: bool = False
+    began: float = field(default_factory=monotonic)
+    watch: Watch = field(init=False)
+    nudge: str = ""
+    validators: Validators = field(default_factory=Validators)
     _deferred: list[Entry] = field(default_factory=list)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.tools = {tool.spec.name: tool for tool in self.agent.tools}
         self.attach(self.sink)
+        self.watch = Watch(self.agent.guards)
         self.offered = (*(tool.spec for tool in self.agent.tools), *self.input.tools)
 
     def attach(self, sink: Sink) -> None:
@@ -172,6 +182,27 @@ class Run:
         self._writing.release()
         if not task.cancelled():
             task.exception()  # whoever waits is told; where nobody does, it is not to be reported as forgotten
+
+    def tripped(self, trip: Trip, reply_id: str = "") -> None:
+        """Tell that a guard has tripped, and offer no more what it took away."""
+        self.emit(
+            Guard(
+                run_id=self.run_id,
+                reply_id=reply_id,
+                guard=trip.guard,
+                action=trip.action,
+                tool=trip.tool,
+                count=trip.count,
+                message=trip.told,
+            )
+        )
+        if trip.action == "disable":
+            self.offered = tuple(spec for spec in self.offered if spec.name not in self.watch.disabled)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens that the run's model calls have used so far, as far as they were reported."""
+        return sum(each.total_tokens or (each.input_tokens or 0) + (each.output_tokens or 0) for each in self.usages)
 
     def check(self) -> None:
         """The checkpoint before each model and each tool call: raises Stopped or LeaseLost."""

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from agent_core.errors import Code
-from agent_core.events import Fallback, ModelCallEnd, ModelCallStart, Retry
+from agent_core.errors import Code, ModelError
+from agent_core.events import Event, Fallback, ModelCallEnd, ModelCallStart, Retry
 from agent_core.messages import Message, new_id
 from agent_core.models.base import ModelRequest, Retries, UsagePiece
 from agent_core.models.resilient import stream_with_fallback, stream_with_retries
@@ -27,13 +27,14 @@ async def take_turn(
     run: Run,
     *,
     tools: Sequence[ToolSpec],
-    closing: bool = False,
+    closing: str = "",
     nudge: str = "",
     tool_choice: str = "auto",
 ) -> Message:
     """Ask the model once and return its message, which is not stored yet.
 
-    `closing` puts the closing instruction in front of the agent's own; `nudge` is said to the model as
+    `closing` is an instruction in front of the agent's own, and what is asked for then is a last answer without
+    tools; `nudge` is said to the model as
     one more user message. Neither is stored. Where the call fails or is stopped, what had come is
     stored, since the client has seen it, and the failure (ModelError, Stopped, or anything that a model
     of the user's own raises) goes on.
@@ -63,7 +64,7 @@ async def take_turn(
 def _account(run: Run, reply: Reply, usage: list[Usage]) -> None:
     run.usages += usage
     cost = usage[0] if usage else None
-    run.emit(ModelCallEnd(run_id=run.run_id, reply_id=reply.id, model=run.model.name, usage=cost))
+    run.emit(ModelCallEnd(run_id=run.run_id, reply_id=reply.id, model=run.model.name, usage=cost, cut=reply.cut))
 
 
 async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usage]) -> None:
@@ -92,7 +93,7 @@ async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usa
                 await sink.room()
 
 
-def _view(run: Run, closing: bool, nudge: str) -> tuple[Message, ...]:
+def _view(run: Run, closing: str, nudge: str) -> tuple[Message, ...]:
     system = _system(run, closing)
     view = paired(run.history.messages)
     if system:
@@ -102,9 +103,31 @@ def _view(run: Run, closing: bool, nudge: str) -> tuple[Message, ...]:
     return tuple(view)
 
 
-def _system(run: Run, closing: bool) -> str:
+async def ask_quietly(run: Run, said: Message, question: str) -> str:
+    """Ask the model about the answer that it has just given, and return its reply, which nobody else sees. Empty
+    where the call fails: what it is asked for is an extra."""
+    reply = Reply(run.run_id, _unheard, run.history.call_ids, calls=False)
+    asked = Message(id=new_id("nudge"), role="user", content=question)
+    request = ModelRequest(messages=(*_view(run, "", ""), said, asked), options=run.input.options)
+    run.check()
+    run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
+    usage: list[Usage] = []
+    try:
+        await run.stop.guard(_stream(run, request, reply, usage))
+    except ModelError as error:
+        logger.info("run %s: the model could not be asked about its answer (%s)", run.run_id, error.code)
+    finally:
+        _account(run, reply, usage)
+    return reply.finish().text
+
+
+def _unheard(event: Event) -> None:
+    pass
+
+
+def _system(run: Run, closing: str) -> str:
     instructions = run.agent.instructions
-    parts = [CLOSING] if closing else []
+    parts = [closing] if closing else []
     parts.append(instructions if isinstance(instructions, str) else instructions(run.context()))
     if run.input.context:
         told = "\n".join(f"- {item.description}: {item.value}" for item in run.input.context)

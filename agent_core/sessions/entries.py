@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
 
-EntryKind = Literal["run", "message", "started", "end", "rewound", "state", "titled", "forked"]
+EntryKind = Literal["run", "message", "started", "end", "rewound", "state", "titled", "forked", "asked", "answered"]
 """`run`: a run began (its agent). `message`: something was said. `started`: a call was cleared to run, and
 may have had an effect from here on. `end`: the run ended (its status). `rewound`: an agent's history goes on
 from an earlier message. `state`: the session's state changed. `titled`: the session got a title. `forked`:
-the entries before this one are a copy."""
+the entries before this one are a copy. `asked`: a call waits for something outside. `answered`: it has it."""
 
 
 class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
@@ -92,7 +93,28 @@ class ForkedBody(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
 
 
-Body = RunBody | MessageBody | StartedBody | EndBody | RewoundBody | StateBody | TitledBody | ForkedBody
+class AskedBody(msgspec.Struct, frozen=True, kw_only=True):
+    agent: str
+    interrupt: Interrupt
+
+
+class AnsweredBody(msgspec.Struct, frozen=True, kw_only=True):
+    interrupt_id: str
+    decision: Decision
+
+
+Body = (
+    RunBody
+    | MessageBody
+    | StartedBody
+    | EndBody
+    | RewoundBody
+    | StateBody
+    | TitledBody
+    | ForkedBody
+    | AskedBody
+    | AnsweredBody
+)
 
 BODIES: dict[EntryKind, type[Body]] = {
     "run": RunBody,
@@ -103,6 +125,8 @@ BODIES: dict[EntryKind, type[Body]] = {
     "state": StateBody,
     "titled": TitledBody,
     "forked": ForkedBody,
+    "asked": AskedBody,
+    "answered": AnsweredBody,
 }
 
 _encoder = msgspec.json.Encoder()
@@ -149,6 +173,14 @@ def titled_entry(run_id: str, title: str) -> Entry:
 
 def forked_entry(run_id: str, session_id: str, message_id: str) -> Entry:
     return _entry(run_id, "forked", ForkedBody(session_id=session_id, message_id=message_id))
+
+
+def asked_entry(run_id: str, agent: str, interrupt: Interrupt) -> Entry:
+    return _entry(run_id, "asked", AskedBody(agent=agent, interrupt=interrupt))
+
+
+def answered_entry(run_id: str, interrupt_id: str, decision: Decision) -> Entry:
+    return _entry(run_id, "answered", AnsweredBody(interrupt_id=interrupt_id, decision=decision))
 
 
 def _entry(run_id: str, kind: EntryKind, body: Body) -> Entry:

@@ -4,11 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
+from agent_core.react.pairing import open_calls
 from agent_core.sessions.entries import (
+    AnsweredBody,
+    AskedBody,
+    Body,
     EndBody,
     Entry,
-    ForkedBody,
     MessageBody,
     RewoundBody,
     RunBody,
@@ -32,6 +36,8 @@ class History:
       whose worker was lost
     - outcome: how the agent's last run ended, its status or `failed`; empty while it has not, or before the first
     - missed: whether that run ended while nobody read it
+    - asked: what calls wait for, or have waited for, each under its call's id; decisions: the answers, each
+      under its interrupt's id
     - title, state: the session's; `state_patches` counts the patches since its last whole value
     """
 
@@ -47,6 +53,15 @@ class History:
     title: str = ""
     state: Any = None
     state_patches: int = 0
+    asked: dict[str, Interrupt] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> tuple[Interrupt, ...]:
+        """The interrupts that wait for an answer: those of calls at the tail that have no result."""
+        calls = open_calls(self.messages) if self.asked else ()
+        found = (self.asked[call.id] for call in calls if call.id in self.asked)
+        return tuple(each for each in found if each.id not in self.decisions)
 
     @property
     def broken(self) -> bool:
@@ -54,10 +69,30 @@ class History:
         return self.agent in self.lost.values()
 
     def add(self, message: Message) -> None:
-        self.messages.append(message)
+        """Add a message behind the last one; a result at its call's place, so that results stand in the order of
+        the calls whatever came in first, and in front of what was said meanwhile."""
+        if message.role == "tool":
+            self.messages.insert(self._place_of(message.tool_call_id), message)
+        else:
+            self.messages.append(message)
         self.message_ids.add(message.id)
         if message.tool_calls:
             self.call_ids.update(call.id for call in message.tool_calls)
+
+    def _place_of(self, call_id: str | None) -> int:
+        at = len(self.messages)
+        for message in reversed(self.messages):
+            at -= 1
+            order = [call.id for call in message.tool_calls]
+            if call_id in order:
+                break
+        else:
+            return len(self.messages)
+        at += 1
+        before = set(order[: order.index(call_id)])
+        while at < len(self.messages) and self.messages[at].role == "tool" and self.messages[at].tool_call_id in before:
+            at += 1
+        return at
 
     def rewind(self, after: str) -> None:
         """Forget the messages behind the one with the id `after`, all of them where it is empty or unknown."""
@@ -99,7 +134,7 @@ def _settle(history: History, states: list[StateBody]) -> None:
 def _take(
     history: History,
     entry: Entry,
-    body: RunBody | StartedBody | EndBody | RewoundBody | StateBody | TitledBody | ForkedBody,
+    body: Body,
     agent: str,
     states: list[StateBody],
 ) -> None:
@@ -119,3 +154,7 @@ def _take(
             states.append(body)
         case TitledBody():
             history.title = body.title
+        case AskedBody() if body.agent == agent:
+            history.asked[body.interrupt.call_id] = body.interrupt
+        case AnsweredBody():
+            history.decisions.setdefault(body.interrupt_id, body.decision)

@@ -7,9 +7,12 @@ import orjson
 from agent_core.agent import AGENT_NAME
 from agent_core.errors import SENTENCES
 from agent_core.events import RunStatus
+from agent_core.interrupts import Interrupt
 from agent_core.messages import Message
 from agent_core.names import is_title
 from agent_core.sessions.entries import (
+    AnsweredBody,
+    AskedBody,
     Body,
     EndBody,
     ForkedBody,
@@ -48,6 +51,7 @@ class Scrutiny:
         self.standing = standing
         self._state: Any = None
         self._patches = 0
+        self._asked: set[str] = set()
 
     def examine(self, body: Body) -> None:
         """Raises Wrong."""
@@ -75,6 +79,18 @@ class Scrutiny:
             case ForkedBody():
                 _check_id(body.session_id, "session_id")
                 _check_id(body.message_id, "message_id")
+            case AskedBody():
+                self._check_asked(body)
+            case AnsweredBody() if body.interrupt_id not in self._asked:
+                raise Wrong("body.interrupt_id is that of no interrupt before it.")
+
+    def _check_asked(self, body: AskedBody) -> None:
+        _check_agent(body.agent)
+        _check_interrupt(body.interrupt)
+        # Else the answer to it would count for a call that somebody makes later, under the same id.
+        if body.interrupt.call_id not in self.standing.of(body.agent).call_ids:
+            raise Wrong("body.interrupt.call_id is that of no call of the agent's before it.")
+        self._asked.add(body.interrupt.id)
 
     def _state_after(self, body: StateBody) -> None:
         if body.patch is None:
@@ -114,7 +130,7 @@ def _check_id(value: str, name: str, most: int = LONGEST_MESSAGE_ID) -> None:
         raise Wrong(f"body.{name} must have 1 to {most} characters.")
 
 
-def _check_number(value: int, name: str) -> None:
+def _check_number(value: float, name: str) -> None:
     if not 0 <= value <= LATEST:
         raise Wrong(f"body.{name} is out of range.")
 
@@ -128,10 +144,22 @@ def _check_message(message: Message) -> None:
     ids = [call.id for call in message.tool_calls]
     for call in message.tool_calls:
         _check_id(call.id, "message.tool_calls[].id", LONGEST_CALL_ID)
-        if not 0 < len(call.name) <= LONGEST_TOOL_NAME or not call.name.isprintable():
-            raise Wrong(f"body.message.tool_calls[].name must have 1 to {LONGEST_TOOL_NAME} printable characters.")
+        _check_name(call.name, "message.tool_calls[].name")
     if len(ids) != len(set(ids)):
         raise Wrong("body.message.tool_calls has an id twice.")
+
+
+def _check_name(name: str, member: str) -> None:
+    if not 0 < len(name) <= LONGEST_TOOL_NAME or not name.isprintable():
+        raise Wrong(f"body.{member} must have 1 to {LONGEST_TOOL_NAME} printable characters.")
+
+
+def _check_interrupt(interrupt: Interrupt) -> None:
+    _check_id(interrupt.id, "interrupt.id")
+    _check_id(interrupt.call_id, "interrupt.call_id", LONGEST_CALL_ID)
+    _check_name(interrupt.name, "interrupt.name")
+    for member in ("expires_at", "created_at", "retry_after"):
+        _check_number(getattr(interrupt, member) or 0, f"interrupt.{member}")
 
 
 def _check_end(body: EndBody) -> None:

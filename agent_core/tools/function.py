@@ -5,10 +5,8 @@ text the tool's description, and its parameter section (Google, NumPy or reST st
 """
 
 import asyncio
-import base64
 import contextvars
 import inspect
-import json
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -21,18 +19,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaError, to_json, to_jsonable_python
+from pydantic_core import ErrorDetails, SchemaError
 
 from agent_core.context import ToolContext
 from agent_core.errors import ToolError
-from agent_core.messages import well_formed
-from agent_core.tools.base import NAME_PATTERN, ToolSpec
+from agent_core.tools.base import NAME_PATTERN, Result, ToolSpec
+from agent_core.tools.complaints import MOST, Complaint, not_a_parameter, tell
+from agent_core.tools.results import result_from
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SHOWN_ERRORS = 10
-SHOWN_INPUT = 200
 DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
 """Schema keywords whose values are data, in which a member `title` is somebody's own."""
 
@@ -40,13 +37,22 @@ DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
 class FunctionTool(Generic[P, R]):
     """A function that a model may call; made by `tool`. It can still be called like the function.
 
-    `spec`, `approval`, `timeout` (in seconds) and `idempotent` are those of the protocol `Tool`.
+    `spec`, `approval`, `timeout` (in seconds), `idempotent`, `exclusive` and `repeatable` are those of the
+    protocol `Tool`.
     """
 
     # No slots: the object carries the function's __name__, __doc__ and __wrapped__.
 
     def __init__(
-        self, function: Callable[P, R], *, name: str | None, approval: bool, timeout: float | None, idempotent: bool
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        approval: bool = False,
+        timeout: float | None = 30.0,
+        idempotent: bool = False,
+        exclusive: bool = False,
+        repeatable: bool = False,
     ) -> None:
         self._function: Callable[P, R] = function
         if not (inspect.isfunction(function) or inspect.ismethod(function)):
@@ -65,6 +71,8 @@ class FunctionTool(Generic[P, R]):
         self.approval = approval
         self.timeout = timeout
         self.idempotent = idempotent
+        self.exclusive = exclusive
+        self.repeatable = repeatable
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -73,21 +81,23 @@ class FunctionTool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"FunctionTool({self.spec.name!r})"
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> str:
-        """Validate the arguments (pydantic's lax mode: "3" is an int), call, and render the result.
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> Result:
+        """Validate the arguments (pydantic's lax mode: "3" is an int), call, and make the result (results.py).
 
-        A synchronous function runs in `threads` with a copy of the context variables. Raises
-        ToolError where the arguments do not fit; what the function raises is passed on unchanged.
+        A synchronous function runs in `threads` with a copy of the context variables, and not at all if the call
+        is cancelled before a thread is free. Raises ToolError where the arguments do not fit; what the function
+        raises is passed on unchanged.
         """
         call = self._bind(arguments, context)
         if inspect.iscoroutinefunction(self._function):
             value = await call()
         else:
             loop = asyncio.get_running_loop()
-            value = await loop.run_in_executor(threads, contextvars.copy_context().run, _call, call)
+            context.queued.set()
+            value = await loop.run_in_executor(threads, contextvars.copy_context().run, _call, call, context)
             if inspect.isawaitable(value):
                 value = await value
-        return render(value)
+        return result_from(value)
 
     def _bind(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
         try:
@@ -115,61 +125,46 @@ def tool(
     approval: bool = False,
     timeout: float | None = 30.0,
     idempotent: bool = False,
+    exclusive: bool = False,
+    repeatable: bool = False,
 ) -> FunctionTool[P, R]: ...
 
 
 @overload
 def tool(
-    *, name: str | None = None, approval: bool = False, timeout: float | None = 30.0, idempotent: bool = False
-) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-
-
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
     *,
     name: str | None = None,
     approval: bool = False,
     timeout: float | None = 30.0,
     idempotent: bool = False,
-) -> Any:
+    exclusive: bool = False,
+    repeatable: bool = False,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function or a bound method: `@tool`, `@tool(timeout=5)` or `tool(thing.method)`.
 
     - name: what the model calls it; the function's name by default
     - approval: a person must agree before it runs
     - timeout: seconds for one call, None for no limit
     - idempotent: a call that was cut off by a crash may be run again, with the same idempotency key
+    - exclusive: it stands alone where calls are run side by side
+    - repeatable: it may be called over and over, as one that polls is; it does not trip the guards on repeats
+      and on calls of one tool
 
     A parameter annotated ToolContext is filled in and hidden from the model. Raises TypeError for a
     signature that cannot be described, ValueError for a bad name or timeout.
     """
     if function is None:
-        return partial(FunctionTool, name=name, approval=approval, timeout=timeout, idempotent=idempotent)
-    return FunctionTool(function, name=name, approval=approval, timeout=timeout, idempotent=idempotent)
+        return partial(FunctionTool, **options)
+    return FunctionTool(function, **options)
 
 
-def render(value: object) -> str:
-    """A tool's return value as the text that the model reads: never empty, always well formed.
-
-    Text stays as it is, bytes become base64, all else compact JSON; what JSON has no form for is
-    written with `str`, and a number that is not finite as null.
-    """
-    if value is None:
-        return "(the tool returned nothing)"
-    if isinstance(value, str):
-        # str.__str__ gives the text itself where a subclass (an enum) has a form of its own.
-        return well_formed(str.__str__(value)) or "(the tool returned an empty text)"
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode() or "(the tool returned an empty text)"
-    try:
-        return to_json(value, fallback=str, inf_nan_mode="null", bytes_mode="base64").decode()
-    except (PydanticSerializationError, UnicodeEncodeError):
-        # A lone surrogate: pydantic cannot write it as UTF-8, so it is replaced after the encoding.
-        plain = to_jsonable_python(value, fallback=str, inf_nan_mode="null", bytes_mode="base64")
-        return well_formed(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
-
-
-def _call(function: Callable[[], Any]) -> Any:
+def _call(function: Callable[[], Any], context: ToolContext) -> Any:
+    context.queued.clear()
+    if context.cancelled.is_set():  # in this order: whoever finds it queued after cancelling can rely on it
+        return None
     try:
         return function()
     except StopIteration as error:
@@ -305,24 +300,13 @@ def _without_titles(schema: Any) -> Any:
 
 def _explain(error: ValidationError, names: list[str]) -> str:
     errors = error.errors(include_url=False)
-    lines = [f"- {_path(each['loc'])}: {_complaint(each, names)}" for each in errors[:SHOWN_ERRORS]]
-    if len(errors) > SHOWN_ERRORS:
-        lines.append(f"- and {len(errors) - SHOWN_ERRORS} more")
-    return well_formed("\n".join(["The arguments do not fit the tool's parameters:", *lines]))
+    return tell([_complaint(each, names) for each in errors[:MOST]], more=len(errors[MOST:]))
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in location)
-    return text.removeprefix(".") or "(arguments)"
-
-
-def _complaint(error: ErrorDetails, names: list[str]) -> str:
+def _complaint(error: ErrorDetails, names: list[str]) -> Complaint:
+    path = error["loc"]
     if error["type"] == "missing":
-        return "is required"
+        return Complaint(path=path, expected="is required")
     if error["type"] == "extra_forbidden":
-        known = f"; known are: {', '.join(names)}" if names else ", which takes none"
-        return "is not a parameter" + (known if len(error["loc"]) == 1 else " here")
-    shown = render(error["input"])
-    if len(shown) > SHOWN_INPUT:
-        shown = shown[:SHOWN_INPUT] + "…"
-    return f"{error['msg']} (it was: {shown})"
+        return Complaint(path=path, expected=not_a_parameter(names, inside=len(path) > 1))
+    return Complaint(path=path, expected=error["msg"], given=error["input"])

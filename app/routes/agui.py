@@ -1,23 +1,18 @@
 """`POST /agui` and `POST /agui/{agent}`: a run, streamed as AG-UI."""
 
-from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent_core.events import Event, RunFailed
 from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
-from app.errors import run_error_answer
 from app.limits import read_json_body
 from app.routes.leaving import on_disconnect_of
 from app.routes.runs import LAST_EVENT_ID, event_id, reattach
-from app.runs.run import Attached, Manner
-from app.runs.waiting import batches_of
+from app.routes.starting import streamed
+from app.runs.run import Manner
 from app.services import services_of
-from app.sse import RunStream
 from converters.agui.decode import parse_run_input
 from converters.agui.stream import AguiStream
 
@@ -65,33 +60,4 @@ async def run_agent(request: Request) -> Response:
             parent_run_id=asked.parent_run_id,
         ),
     )
-    attached = served.attach()
-    try:
-        first = await _first_batch(request, attached)
-    except BaseException:
-        attached.leave()
-        raise
-    failure = _at_once(first)
-    if failure is not None:
-        attached.leave()
-        return run_error_answer(request.scope, failure)
-    return RunStream(
-        attached,
-        wire,
-        ping=settings.ping_seconds,
-        stalled=settings.stalled_seconds,
-        held=wire.feed(first),
-        rejoin=wire.rejoin,
-    )
-
-
-async def _first_batch(request: Request, attached: Attached) -> list[Event]:
-    async with aclosing(batches_of(request, attached)) as batches:
-        return await anext(batches, [])
-
-
-def _at_once(events: Sequence[Event]) -> RunFailed | None:
-    """The failure of a run that found no store, or another worker in its session, before it did anything:
-    that can still be a status."""
-    last = events[-1] if len(events) <= 2 and events else None
-    return last if isinstance(last, RunFailed) and last.code in ("store_unavailable", "session_busy") else None
+    return await streamed(request, served, wire)

@@ -34,6 +34,8 @@ ANSWERED: dict[str, RunStatus] = {
     "completed": "completed",
     "max_iterations": "max_iterations",
     "client_tools": "client_tools",
+    "approval": "approval",
+    "waiting": "waiting",
 }
 
 
@@ -72,11 +74,15 @@ async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Cla
     if any(run.run_id == entries[at].run_id for run in engine.under_way(key)):
         raise SessionBusy(entries[at].run_id)
     tail = _turn(entries[at:], agent, claim)
+    found: tuple[str, RunStatus] | None = None
     for entry in tail:
         body = body_of(entry) if entry.kind == "end" else None
         if isinstance(body, EndBody) and body.status in ANSWERED:
-            return _given(entries, entry.run_id, agent, ANSWERED[body.status])
-    return _broken(entries, at, tail, agent)
+            found = (entry.run_id, ANSWERED[body.status])
+            # Behind one that waits for somebody, the answer may have come, and a later run of the same turn.
+            if found[1] not in ("approval", "waiting"):
+                break
+    return _broken(entries, at, tail, agent) if found is None else _given(entries, *found, agent)
 
 
 def _place_of(entries: Sequence[Entry], agent: Agent, claim: Claim) -> int | None:
@@ -115,14 +121,15 @@ def _turn(entries: Sequence[Entry], agent: Agent, claim: Claim) -> list[Entry]:
     return turn
 
 
-def _given(entries: Sequence[Entry], run_id: str, agent: Agent, status: RunStatus) -> Given:
+def _given(entries: Sequence[Entry], run_id: str, status: RunStatus, agent: Agent) -> Given:
     messages = [message for entry in entries if entry.run_id == run_id for message in _message(entry, agent)]
     events = [event for message in messages for event in _said(run_id, message)]
     if status == "client_tools":
         answered = {message.tool_call_id for message in messages}
         calls = [call.id for message in messages for call in message.tool_calls if call.id not in answered]
         events.append(RequireExternalExecution(run_id=run_id, call_ids=tuple(calls)))
-    events.append(AgentEnd(run_id=run_id, status=status))
+    waiting = history_of(entries, agent.name).pending if status in ("approval", "waiting") else ()
+    events.append(AgentEnd(run_id=run_id, status=status, interrupts=waiting))
     return Given(run_id=run_id, created=_begun(entries, run_id) // 1000, events=tuple(events))
 
 

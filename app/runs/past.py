@@ -7,6 +7,7 @@ from typing import get_args
 from agent_core.engine import Engine
 from agent_core.errors import SENTENCES, Code, QueueFull, SessionBusy
 from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
+from agent_core.interrupts import Interrupt
 from agent_core.messages import new_id
 from agent_core.sessions.entries import EndBody, Entry, RunBody, SessionKey, body_of
 from agent_core.sessions.history import history_of
@@ -21,8 +22,9 @@ class HeldElsewhere(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """A run that is over. `picture` is what its session amounts to now, `last` the number of its last event,
-    0 where that is not known; `dialect` is that in which it was begun."""
+    """A run that is over. `picture` is what its session amounts to now, `end` how it ended, with what still waits
+    for an answer now; `last` is the number of its last event, 0 where that is not known, and `dialect` that in
+    which it was begun."""
 
     picture: tuple[Event, ...]
     end: AgentEnd | RunFailed
@@ -48,7 +50,7 @@ async def find_past(engine: Engine, key: SessionKey, run_id: str) -> Past | None
     history = history_of(entries, agent)
     return Past(
         picture=tell(run_id, agent, history.messages, history.state),
-        end=_event(run_id, end),
+        end=_event(run_id, end, history.pending),
         last=0 if end is None else end.last,
         dialect=_dialect(client),
     )
@@ -95,13 +97,14 @@ def _dialect(client: str) -> Dialect:
     return Dialect.OLD if client == f"agui/{Dialect.OLD.value}" else Dialect.V1
 
 
-def _event(run_id: str, end: EndBody | None) -> AgentEnd | RunFailed:
+def _event(run_id: str, end: EndBody | None, pending: tuple[Interrupt, ...]) -> AgentEnd | RunFailed:
     if end is None:
         return _failed(run_id, "worker_lost")
     if end.status == "failed":
         return _failed(run_id, next((code for code in SENTENCES if code == end.code), "internal"))
     statuses: tuple[RunStatus, ...] = get_args(RunStatus)
-    return AgentEnd(run_id=run_id, status=next((each for each in statuses if each == end.status), "completed"))
+    status: RunStatus = next((each for each in statuses if each == end.status), "completed")
+    return AgentEnd(run_id=run_id, status=status, interrupts=pending if status in ("approval", "waiting") else ())
 
 
 def _failed(run_id: str, code: Code) -> RunFailed:

@@ -1,10 +1,11 @@
 """The list: which converters an AG-UI reader has, one per concern.
 
-Of AG-UI's twelve concerns, ten stand here: run, text, reasoning, tool calls, tool results, usage,
-interrupts, custom events, state and messages. Activity, and subagents with handoff join the list with
-the internal events that they are made from; until then nothing in a run could show them.
+Of AG-UI's twelve concerns, eleven stand here: run, text, reasoning, tool calls, tool results, usage,
+interrupts, activity, custom events, state and messages. Subagents with handoff join the list with the
+internal events that they are made from; until then nothing in a run could show them.
 """
 
+from converters.agui.activity import Activity
 from converters.agui.blocks import Reasoning, Text, ToolCalls
 from converters.agui.custom import Customs
 from converters.agui.interrupts import Interrupts
@@ -26,6 +27,7 @@ def converters(thread_id: str, run_id: str, parent_run_id: str | None = None) ->
         ToolResults(),
         TokenUsage(),
         Interrupts(),
+        Activity(),
         Customs(),
         StateSync(),
         Messages(),

@@ -20,6 +20,7 @@ from agent_core.run_input import RunInput
 from agent_core.tools.base import NAME_PATTERN, ToolSpec
 from converters.agui.dialect import Dialect
 from converters.agui.messages import to_messages
+from converters.agui.resume import answers_of
 from converters.agui.tidy import tidy
 from converters.parsing import invalid, read_object, shorten, step
 
@@ -47,7 +48,9 @@ def parse_run_input(body: bytes) -> AguiRequest:
     Raises InvalidRequest, and nothing else, whatever the bytes are: the message names up to
     MOST_ERRORS fields and is bounded, `param` is the path of the first.
     """
-    members = tidy(read_object(body))
+    members = read_object(body)
+    answers = answers_of(members)  # and out of the way of the models, which would tell a list of errors for each
+    tidy(members)
     try:
         given = RunAgentInput.model_validate(members)
     except ValidationError as error:
@@ -55,7 +58,7 @@ def parse_run_input(body: bytes) -> AguiRequest:
     _check_id(given.thread_id, SESSION_ID, 128, "threadId")
     _check_id(given.run_id, RUN_ID, 64, "runId")
     messages = to_messages(given.messages)
-    if not messages:
+    if not messages and not answers:
         raise InvalidRequest("messages: there must be at least one message for the model.", "messages")
     return AguiRequest(
         thread_id=given.thread_id,
@@ -68,6 +71,7 @@ def parse_run_input(body: bytes) -> AguiRequest:
             context=tuple(ContextItem(description=each.description, value=each.value) for each in given.context or ()),
             state=given.state,
             forwarded_props=given.forwarded_props,
+            answers=answers,
         ),
     )
 

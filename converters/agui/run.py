@@ -17,14 +17,16 @@ from agent_core.events import (
 )
 from agent_core.usage import Usage
 from converters.agui.encode import compose
+from converters.agui.interrupts import interrupts_of
 from converters.wire import Frame
 
 
 class Run:
     """RUN_STARTED, RUN_FINISHED and RUN_ERROR; rounds, model calls and the final output are not shown.
 
-    A success has no outcome and says in `result.status` how the run ended; a stop by the user has the
-    outcome `cancelled` and no result, because clients drop a result that stands beside an outcome.
+    A success has no outcome and says in `result.status` how the run ended; one that waits for a person or for an
+    operation has the outcome `interrupt`, a stop by the user the outcome `cancelled`, and both no result, because
+    clients drop a result that stands beside an outcome.
     """
 
     claims = (AgentStart, AgentEnd, RunFailed, StepStart, StepEnd, ModelCallStart, FinalOutput)
@@ -58,6 +60,8 @@ def failed(message: str, code: str, usage: Iterable[Usage] = ()) -> Frame:
 def _ending(event: AgentEnd) -> dict[str, Any]:
     if event.status == "cancelled":
         return {"outcome": {"type": "cancelled"}}
+    if event.status in ("approval", "waiting") and (waiting := interrupts_of(event.interrupts)):
+        return {"outcome": {"type": "interrupt", "interrupts": waiting}}
     if event.status == "max_iterations":
         return {"result": {"status": event.status, "continuationRequired": True}}
     return {"result": {"status": event.status}}

@@ -20,7 +20,7 @@ class Messages:
     """The conversation as it stands, as MESSAGES_SNAPSHOT, and that an earlier part of it counts no more, as
     CUSTOM `session_rewound`.
 
-    Clients of before 1.0 know no reasoning messages, and media as `binary` parts.
+    Clients of before 1.0 know no reasoning messages, media as `binary` parts, and no media in results.
     """
 
     claims = (MessagesSnapshot, Rewound)
@@ -60,7 +60,11 @@ def snapshot(messages: Sequence[Message]) -> Frame:
 
 def _before_1_0(members: Members) -> Members:
     content = members.get("content")
-    return members if not isinstance(content, list) else members | {"content": [_binary(part) for part in content]}
+    if not isinstance(content, list):
+        return members
+    if members["role"] == "tool":
+        return members | {"content": "".join(part["text"] for part in content if part["type"] == "text")}
+    return members | {"content": [_binary(part) for part in content]}
 
 
 def _binary(part: Members) -> Members:

@@ -23,13 +23,7 @@ _SOURCES = frozenset({"data", "url", "file"})
 
 
 def tidy(members: dict[str, Any]) -> dict[str, Any]:
-    """The input, changed in place.
-
-    Raises InvalidRequest for answers to interrupts, which nobody asked here (before anything looks at
-    them, because there may be any number), and where a list is missing or too long.
-    """
-    if isinstance(members.get("resume"), list) and members["resume"]:
-        raise InvalidRequest("resume: this server has no interrupts that could be answered.", "resume")
+    """The input, changed in place. Raises InvalidRequest where a list is missing or too long."""
     messages = members.get("messages")
     if messages is None:
         raise InvalidRequest("messages: is missing.", "messages")

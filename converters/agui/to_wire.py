@@ -13,7 +13,7 @@ def to_agui(messages: Iterable[Message]) -> list[Members]:
 
     - Each block of an assistant's thinking is a `reasoning` message in front of its message.
     - An assistant message that says nothing and asks for nothing is left out: no client was shown one.
-    - A result that is no success has its text in `error` too.
+    - A result that is no success has its text in `error` too; one with media has parts.
     """
     return [members for message in messages for members in _members(message)]
 
@@ -27,7 +27,7 @@ def _members(message: Message) -> Iterator[Members]:
     elif message.role == "tool":
         yield _result(message)
     elif message.role == "user":
-        yield _named(message, _content(message.content))
+        yield _named(message, content_of(message.content))
     else:
         yield _named(message, message.text)
 
@@ -55,12 +55,13 @@ def _result(message: Message) -> Members:
         "id": message.id,
         "role": "tool",
         "toolCallId": message.tool_call_id or "",
-        "content": message.text,
+        "content": content_of(message.content),
     }
     return members if message.status == "ok" else members | {"error": message.text}
 
 
-def _content(content: str | tuple[Part, ...]) -> str | list[Members]:
+def content_of(content: str | tuple[Part, ...]) -> str | list[Members]:
+    """What a message contains, as AG-UI has it."""
     if isinstance(content, str):
         return content
     return [_media(part) if isinstance(part, MediaPart) else {"type": "text", "text": part.text} for part in content]

@@ -1,14 +1,18 @@
 """What came of the tool calls."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from agent_core.events import Event, ToolResultEnd, ToolResultStart
 from converters.agui.encode import compose
-from converters.wire import Frame, cut
+from converters.agui.to_wire import content_of
+from converters.wire import TEXT_LIMIT, Frame, cut, to_json
 
 
 class ToolResults:
-    """A tool's result, under the id of its own tool message. That a tool runs is not shown."""
+    """A tool's result, under the id of its own tool message: a text, or parts where it has media, which clients of
+    before 1.0 get only the text of. That a tool runs is not shown.
+    """
 
     claims = (ToolResultStart, ToolResultEnd)
 
@@ -16,4 +20,12 @@ class ToolResults:
         if not isinstance(event, ToolResultEnd):
             return ()
         ids = {"messageId": event.message_id, "toolCallId": event.call_id}
-        return (compose({"type": "TOOL_CALL_RESULT", **ids, "content": cut(event.content), "role": "tool"}),)
+        return (compose({"type": "TOOL_CALL_RESULT", **ids, "content": _content(event), "role": "tool"}),)
+
+
+def _content(event: ToolResultEnd) -> str | list[dict[str, Any]]:
+    if event.parts:
+        parts = content_of(event.parts)
+        if not isinstance(parts, str) and len(to_json(parts)) <= TEXT_LIMIT:
+            return parts
+    return cut(event.content)

@@ -1,7 +1,8 @@
 """One reader of a run: internal events in, an OpenAI chat completion out, streamed or whole.
 
 A stream is: the role, then deltas, then one chunk with a finish reason, then the usage where it was asked
-for, then `[DONE]`. A run that fails ends with one error frame and `[DONE]` instead.
+for, then `[DONE]`. A run that fails ends with one error frame and `[DONE]` instead. One that waits for a person or an
+operation says so in a text.
 """
 
 import logging
@@ -15,6 +16,7 @@ from converters.chain import Chain, Converter
 from converters.openai.chunks import DONE, Chunks, read_frame
 from converters.openai.concerns import Adopted, Calls, Ends, Reasoning, Rest, Text
 from converters.openai.errors import error_frame
+from converters.openai.interrupts import listed, words_for
 from converters.openai.usage import usage_of
 from converters.wire import to_json
 
@@ -53,6 +55,7 @@ class ChatStream:
         self.session_id = session_id
         self.failure: RunFailed | None = None
         self.waiting: tuple[str, ...] = ()
+        self._model = model
         self._cut: str | None = None
         self._include_usage = include_usage
         self._chunks = chunks = Chunks(answer_id(run_id), int(time.time()) if created is None else created, model)
@@ -131,14 +134,18 @@ class ChatStream:
             # Calls that were left open by an earlier answer may be all that the run waits for: a client
             # that is told `tool_calls` without a call does not know what to do.
             waits = event.status == "client_tools" and self._calls.shown
-            reason = "tool_calls" if waits else CUT.get(self._cut, "stop")
+            reason = "tool_calls" if waits else "stop" if event.interrupts else CUT.get(self._cut, "stop")
+            words = words_for(event.interrupts, self.session_id, self._model)
+            out += (frame.data for frame in self._chunks.content.frames(f"{self.run_id}-interrupts", words))
             out.append(self._chunks.finish(reason, self._about(event)))
             if self._include_usage:
                 out.append(self._chunks.usage(usage_of(event.usage)))
         out.append(DONE)
 
     def _about(self, event: AgentEnd) -> dict[str, Any]:
-        about = {"status": event.status, "run_id": self.run_id, "session_id": self.session_id}
+        about: dict[str, Any] = {"status": event.status, "run_id": self.run_id, "session_id": self.session_id}
+        if event.interrupts:
+            about |= {"interrupts": listed(event.interrupts)}
         return about | ({"waiting": self.waiting} if event.status == "client_tools" else {})
 
     def _report(self, event: Event) -> None:

@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -223,6 +223,9 @@ def test_ctrl_c_at_the_prompt_only_begins_a_new_line() -> None:
     class Nobody:
         async def ask(self, text: str) -> AsyncGenerator[dict[str, Any], None]:
             yield {"type": "RUN_ERROR", "code": "asked", "message": text}
+
+        def resume(self, answers: Sequence[dict[str, Any]]) -> AsyncGenerator[dict[str, Any], None]:
+            return self.ask(str(answers))
 
         async def aclose(self) -> None:
             pass

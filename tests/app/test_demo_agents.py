@@ -23,7 +23,9 @@ CLOSING = "The budget is used up: answer now, without tools.\n"
 async def run_tool(agent: Agent, name: str, arguments: str) -> str:
     chosen = next(each for each in agent.tools if each.spec.name == name)
     with ThreadPoolExecutor(1) as threads:
-        return await chosen.run(json.loads(arguments), CONTEXT, threads)
+        result = await chosen.run(json.loads(arguments), CONTEXT, threads)
+    assert isinstance(result, str)
+    return result
 
 
 async def converse(agent: Agent, question: str, history: list[Message], budget: int) -> tuple[list[str], str]:

@@ -1,5 +1,6 @@
 """One shape for everything that fails before the first byte of a stream."""
 
+import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any, get_args
@@ -21,6 +22,7 @@ from agent_core.errors import (
     RunError,
     SessionBusy,
 )
+from agent_core.events import RunFailed
 from app.errors import (
     STATUS,
     Answers,
@@ -29,6 +31,7 @@ from app.errors import (
     NotFound,
     Unauthorized,
     install_handlers,
+    run_error_answer,
 )
 
 
@@ -129,6 +132,12 @@ def test_the_table_has_the_status_of_every_code() -> None:
 async def test_an_invalid_request_names_the_field() -> None:
     told = shape(await answer_to(InvalidRequest("It must be text.", "messages[2].content")))
     assert (told["message"], told["param"]) == ("It must be text.", "messages[2].content")
+
+
+def test_a_run_that_refuses_its_input_names_the_field_too() -> None:
+    failed = RunFailed(run_id="r", code="invalid_request", message="no", param="resume[0].payload")
+    answer = run_error_answer({}, failed)
+    assert (answer.status_code, json.loads(bytes(answer.body))["error"]["param"]) == (400, "resume[0].payload")
 
 
 async def test_a_busy_session_names_its_run_and_is_not_to_be_retried() -> None:

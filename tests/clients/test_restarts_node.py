@@ -18,24 +18,25 @@ STAY = {"x-on-disconnect": "continue"}
 class Place:
     """Where one server after another serves the same data."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, agents: Path = AGENTS) -> None:
         (free,) = bind("127.0.0.1", 0)
         with free:
             self._port = free.getsockname()[1]
         self._folder = folder
+        self._agents = agents
         self.url = f"http://127.0.0.1:{self._port}"
 
     @contextmanager
     def served(self) -> Iterator[None]:
         """A server; leaving the block kills it, without a chance to save."""
         arguments = ("--port", str(self._port), "--store", "sqlite", "--data-dir", str(self._folder / "data"))
-        with serving(str(AGENTS), *arguments, cwd=self._folder):
+        with serving(str(self._agents), *arguments, cwd=self._folder):
             yield
 
 
 @asynccontextmanager
-async def page_at(folder: Path) -> AsyncIterator[tuple[Place, Panel]]:
-    place = Place(folder)
+async def page_at(folder: Path, agents: Path = AGENTS) -> AsyncIterator[tuple[Place, Panel]]:
+    place = Place(folder, agents)
     async with panel(place.url) as client:
         yield place, client
 

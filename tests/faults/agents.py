@@ -48,7 +48,8 @@ class Obedient:
         times, _, name = what.rpartition("*")
         for index in range(int(times or 1)):
             yield CallPiece(index, f"call_{program.id}_{step}_{index}_{name}", name)
-            yield ArgumentsPiece(index, json.dumps({"name": argument}))
+            # No two calls are alike, which would look like a model that goes round in circles.
+            yield ArgumentsPiece(index, json.dumps({"name": argument or f"{program.id}.{step}.{index}"}))
 
 
 async def pass_gate(name: str) -> None:

@@ -37,7 +37,8 @@ CASES: list[tuple[Change, str]] = [
     (with_(tools=[{"name": "no good", "description": ""}]), "tools[0].name"),
     (with_(tools="x"), "tools"),
     (with_(context=[{"description": 1, "value": "x"}]), "context[0].description"),
-    (with_(resume=[{"interruptId": "i", "status": "resolved"}]), "resume"),
+    (with_(resume=[{"interruptId": "i", "status": "yes"}]), "resume[0].status"),
+    (with_(resume={}), "resume"),
 ]
 
 

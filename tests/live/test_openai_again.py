@@ -11,7 +11,7 @@ import pytest
 from agent_core import Agent, tool
 from agent_core.errors import ModelError
 from agent_core.messages import Message
-from agent_core.models.base import CallPiece, Piece, TextPiece
+from agent_core.models.base import CallPiece, CutPiece, Piece, TextPiece
 from app.settings import Settings
 from tests.agent_core.react.agents import add
 from tests.app.doubles import Running, until
@@ -271,3 +271,10 @@ async def test_the_models_answer_a_head_request() -> None:
             answer = await http.head(up.url + path)
             assert (answer.status_code, answer.content) == (status, b"")
         assert (await http.head(up.url + PATH)).status_code == 405
+
+
+@pytest.mark.parametrize(("why", "reason"), [("length", "length"), ("filter", "content_filter")])
+async def test_an_answer_that_the_provider_cut_says_why_streamed_and_not(why: Any, reason: str) -> None:
+    async with serving(Agent("a", ScriptedModel([[TextPiece("half"), CutPiece(why)]]))) as up:
+        assert (await post(up.url, ask("go"))).json()["choices"][0]["finish_reason"] == reason
+        assert (await stream(up.url, ask("go")))[-1]["choices"][0]["finish_reason"] == reason

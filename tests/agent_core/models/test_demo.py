@@ -12,6 +12,7 @@ from agent_core.agent import Agent
 from agent_core.engine import Engine, Input
 from agent_core.errors import ModelError
 from agent_core.events import AgentEnd, Event, RunFailed, TextDelta, ThinkingDelta, ToolCallStart, ToolResultEnd
+from agent_core.interrupts import Answer
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import (
     ArgumentsPiece,
@@ -277,11 +278,25 @@ async def test_the_demo_agent_uses_up_its_rounds_and_goes_on_when_told_to() -> N
         assert f"Steps taken: {steps}." in said(events)
 
 
-async def test_the_demo_agent_tells_honestly_that_its_email_was_denied() -> None:
-    [events] = await converse(FAST, "approve email")
+@pytest.mark.parametrize(
+    ("payload", "status", "told"),
+    [
+        ({"approved": True}, "ok", "The email was approved: Written to"),
+        ({"approved": False, "reason": "not now"}, "denied", "denied, so nothing was sent"),
+    ],
+)
+async def test_the_demo_agent_asks_before_it_sends_and_tells_honestly_what_came_of_it(
+    payload: dict[str, object], status: str, told: str
+) -> None:
+    async with Engine() as engine:
+        first = await events_of(engine, FAST, "approve email")
+        assert isinstance(first[-1], AgentEnd)
+        [interrupt] = first[-1].interrupts
+        answer = Answer(interrupt_id=interrupt.id, payload=payload)
+        events = await events_of(engine, FAST, RunInput(answers=(answer,)))
     [result] = [event for event in events if isinstance(event, ToolResultEnd)]
-    assert (result.name, result.status) == ("send_email", "denied")
-    assert "denied, so nothing was sent" in said(events)
+    assert (result.name, result.status) == ("send_email", status)
+    assert told in said(events)
 
 
 async def test_the_demo_agent_fails_as_asked(caplog: pytest.LogCaptureFixture) -> None:

@@ -136,6 +136,41 @@ def test_media_are_sent_in_their_own_shapes() -> None:
     ]
 
 
+def test_the_media_of_tools_follow_behind_the_last_result_of_the_batch() -> None:
+    picture = MediaPart(kind="image", source="data", value="QUJD")
+    paper = MediaPart(kind="document", source="file", value="file-1")
+    sound = MediaPart(kind="audio", source="url", value="https://example.com/a.mp3")
+    calls = tuple(ToolCall(id=each, name="draw") for each in "abc")
+    last = Message(id="6", role="tool", tool_call_id="d", name="draw", content=(picture,))
+    assert sent(
+        Message(id="1", role="assistant", tool_calls=calls),
+        Message(id="2", role="tool", tool_call_id="a", name="draw", content=(TextPart(text="Here:"), picture)),
+        Message(id="3", role="tool", tool_call_id="b", name="tell", content="Told."),
+        Message(id="4", role="tool", tool_call_id="c", name="read", content=(paper, sound, TextPart(text="End"))),
+        Message(id="5", role="assistant", tool_calls=(ToolCall(id="d", name="draw"),)),
+        last,
+    )[1:] == [
+        {"role": "tool", "tool_call_id": "a", "content": "Here:\n[image 1 follows]"},
+        {"role": "tool", "tool_call_id": "b", "content": "Told."},
+        {
+            "role": "tool",
+            "tool_call_id": "c",
+            "content": "[document 2 follows]\n(A sound was sent that cannot be passed on to you.)\nEnd",
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "[image 1, from the tool draw]"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
+                {"type": "text", "text": "[document 2, from the tool read]"},
+                {"type": "file", "file": {"file_id": "file-1"}},
+            ],
+        },
+        *sent(Message(id="5", role="assistant", tool_calls=(ToolCall(id="d", name="draw"),)), last),
+    ]
+    assert [each["role"] for each in sent(last)] == ["tool", "user"]
+
+
 def test_the_model_is_told_of_media_that_have_no_shape() -> None:
     parts = (
         MediaPart(kind="image", source="file", value="file-1"),

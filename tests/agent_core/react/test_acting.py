@@ -1,6 +1,7 @@
 """Acting: every call has exactly one result, whatever its tool does."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from agent_core.context import ToolContext
 from agent_core.engine import Engine
 from agent_core.errors import ToolError
 from agent_core.events import AgentEnd, Custom
-from agent_core.react.acting import LARGEST_CUSTOM, LONGEST_RESULT
+from agent_core.permissions import Permissions, Rule
+from agent_core.react.calling import LARGEST_CUSTOM, LONGEST_RESULT
 from agent_core.sessions.entries import SessionKey
 from agent_core.tools.function import tool
 from tests.agent_core.react.agents import add, agent_of, results
@@ -26,7 +28,6 @@ from tests.doubles import ScriptedModel, calls, events_of, kinds, says
         (("add", "{not json"), "error", "not a JSON object"),
         (("add", "[1]"), "error", "not a JSON object"),
         (("add", '{"a":1}'), "error", "b"),
-        (("wipe", "{}"), "denied", "approval"),
     ],
 )
 async def test_every_kind_of_tool_failure_is_a_result(call: tuple[str, str], status: str, told: str) -> None:
@@ -106,6 +107,7 @@ async def test_whatever_a_tool_raises_is_a_result_even_what_no_handler_expects()
 
 async def test_the_model_is_told_in_words_how_a_call_ended() -> None:
     agent, model = agent_of(calls(("refuse", ""), ("wipe", ""), ("add", '{"a":1,"b":2}')), says("so it is"))
+    agent = replace(agent, permissions=Permissions(rules=(Rule(tool="wipe", decision="deny", reason="Not here."),)))
     async with Engine() as engine:
         await events_of(engine, agent, "go")
     told = [message.text for message in model.requests[1].messages if message.role == "tool"]
@@ -128,7 +130,9 @@ async def test_calls_that_are_cleared_to_run_are_stored_as_started_with_their_me
     model = ScriptedModel([calls(("look", ""), ("nothing_of_the_kind", ""), ("look", "")), says("done")])
     async with engine:
         await events_of(engine, Agent("a", model, tools=[look]), "go")
-    assert seen[0] == ["run", "message", "titled", "message", "started", "started"], "two of the three were cleared"
+    assert seen[0] == ["run", "message", "titled", "message", "message", "started", "started"], (
+        "two were cleared, one refused"
+    )
 
 
 async def test_a_custom_event_is_what_the_tool_said_then_and_a_huge_one_is_the_tool_s_error() -> None:

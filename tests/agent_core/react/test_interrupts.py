@@ -1,6 +1,7 @@
 """Stopping: the child is cancelled, the run's own task never is."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -92,3 +93,49 @@ async def test_work_that_cancels_itself_does_not_cancel_the_run() -> None:
 
     with pytest.raises(SelfCancelled):
         await Stop().guard(odd())
+
+
+async def test_a_stop_cancels_every_child_that_is_guarded() -> None:
+    stop, started = Stop(), [asyncio.Event() for _ in range(3)]
+    waiting = [asyncio.create_task(stop.guard(forever(each))) for each in started]
+    for each in started:
+        await each.wait()
+    stop.request("deadline")
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [outcome.reason for outcome in outcomes if isinstance(outcome, Stopped)] == ["deadline"] * 3
+
+
+async def test_the_time_limit_of_one_child_leaves_the_others_alone() -> None:
+    stop, started, go_on = Stop(), asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        await go_on.wait()
+        return "done"
+
+    other = asyncio.create_task(stop.guard(slow()))
+    with pytest.raises(TimeoutError):
+        await stop.guard(forever(started), 0.01)
+    go_on.set()
+    assert await other == "done"
+
+
+async def test_stubborn_children_do_not_hold_the_run_and_are_handed_over() -> None:
+    orphans: set[asyncio.Task[object]] = set()
+    stop, released, begun = Stop(orphans), asyncio.Event(), asyncio.Semaphore(0)
+
+    async def stubborn() -> None:
+        begun.release()
+        while not released.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await released.wait()
+
+    waiting = [asyncio.create_task(stop.guard(stubborn())) for _ in range(2)]
+    for _ in waiting:
+        await begun.acquire()
+    stop.request("interrupt")
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Stopped, Stopped]
+    assert len(orphans) == 2
+    released.set()
+    await asyncio.wait(set(orphans))
+    assert orphans == set()

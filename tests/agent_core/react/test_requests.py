@@ -5,9 +5,10 @@ from agent_core.engine import Engine
 from agent_core.errors import ModelError
 from agent_core.events import AgentEnd, Fallback, ModelCallEnd, RunFailed, TextDelta
 from agent_core.messages import Message, ToolCall
-from agent_core.models.base import ModelOptions, TextPiece, UsagePiece
+from agent_core.models.base import CutPiece, ModelOptions, TextPiece, UsagePiece
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import SessionKey
+from agent_core.sessions.history import history_of
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import agent_of
 from tests.agent_core.react.test_client_tools import PICK
@@ -93,7 +94,8 @@ async def test_an_ephemeral_session_is_forgotten_unless_calls_wait_for_the_clien
         await go(RunInput(messages=(user("?"),), tools=(PICK,), whole=True))
         assert [entry.kind for entry in await scratch.load(key)] == ["run", "message", "message", "end"]
         assert list(await engine.store.load(key)) == [], "the store of the others knows nothing of it"
-        call_id = "call_pick_colour_0"
+        [call_id] = history_of(await scratch.load(key), agent.name).call_ids
+        assert call_id != "call_pick_colour_0", "a provider's id may be another conversation's too"
         back = Message(id="t", role="tool", tool_call_id=call_id, content="blue")
         await go(RunInput(messages=(back,), tools=(PICK,)))
         assert model.requests[1].messages[-1].text == "blue"
@@ -101,3 +103,15 @@ async def test_an_ephemeral_session_is_forgotten_unless_calls_wait_for_the_clien
         await go(RunInput(messages=(user("?"),), tools=(PICK,), whole=True))
         engine.forget(user_id="u", session_id="e")
         assert list(await scratch.load(key)) == []
+
+
+async def test_a_provider_that_cuts_the_answer_is_told_with_the_call_s_end() -> None:
+    async with Engine() as engine:
+        model = ScriptedModel([[TextPiece("half"), CutPiece("length")], [TextPiece("whole")]])
+        ends = [
+            event
+            for _ in range(2)
+            for event in await events_of(engine, Agent("a", model), "go")
+            if isinstance(event, ModelCallEnd)
+        ]
+    assert [end.cut for end in ends] == ["length", None]

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agent_core.errors import InvalidRequest
+from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.react.pairing import open_calls
 from agent_core.sessions.entries import (
     Entry,
+    answered_entry,
+    asked_entry,
     end_entry,
     forked_entry,
     message_entry,
@@ -26,6 +29,8 @@ from agent_core.sessions.history import history_of
 from agent_core.sessions.state import LARGEST_STATE
 from agent_core.sessions.transfer import export_lines, import_entries
 from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, numbered, said, user
+
+ASKED = Interrupt(id="i1", kind="approval", call_id="c1", name="look_up", message="May I?", expires_at=2**40)
 
 HEAD = {"ostinato": "session", "version": 1, "sessionId": "s", "title": "", "exportedAt": ""}
 
@@ -43,7 +48,10 @@ def everything() -> list[Entry]:
         titled_entry("r1", "Ein Gespräch 🐈‍⬛"),
         message_entry("r1", "a", Message(id="m\n0", role="user", content=parts, name="ann")),
         said("m1", "", CALL, OTHER),
+        asked_entry("r1", "a", ASKED),
+        answered_entry("r1", "i1", Decision(kind="approved", arguments='{"word":"b"}')),
         started_entry("r1", "c1", "r1:0:c1"),
+        asked_entry("r1", "a", replace(ASKED, id="i2", kind="waiting", operation_id="o", wait_id="w", retry_after=0.5)),
         answered(CALL, "t1"),
         answered(OTHER, "t2"),
         message_entry("r1", "a", Message(id="m2", role="assistant", thoughts=("a", ""), tool_calls=(call,))),
@@ -134,6 +142,56 @@ def test_an_import_is_closed_so_that_nothing_in_it_is_run() -> None:
         assert (open_calls(history.messages), history.lost) == ((), {})
 
 
+def test_an_approval_that_waits_does_so_no_more_once_it_is_imported() -> None:
+    entries = numbered(
+        run_entry("r1", "a"),
+        user("u1"),
+        said("m1", "", CALL),
+        asked_entry("r1", "a", ASKED),
+        end_entry("r1", "approval"),
+    )
+    assert history_of(entries, "a").pending == (ASKED,)
+    history = history_of(import_entries(export_lines(entries, session_id="s", title="")), "a")
+    assert (history.pending, history.messages[-1].status) == ((), "not_run")
+
+
+def test_an_approval_of_a_call_that_nobody_has_made_yet_cannot_be_brought_in() -> None:
+    asked = line(numbered(asked_entry("r", "a", ASKED))[0])
+    yes = line(numbered(answered_entry("r", "i1", Decision(kind="approved")))[0])
+    call = message(role="assistant", tool_calls=[{"id": "c1", "name": "look_up"}])
+    assert "interrupt.call_id" in refused(lines(asked, yes | {"seq": 2}))
+    assert "interrupt.call_id" in refused(lines(asked, call | {"seq": 2}))
+    other = call | {"body": call["body"] | {"agent": "b"}}
+    assert "interrupt.call_id" in refused(lines(other, asked | {"seq": 2}))
+    assert "interrupt_id" in refused(lines(call, yes | {"seq": 2}, asked | {"seq": 3}))
+    assert len(import_entries(lines(call, asked | {"seq": 2}, yes | {"seq": 3}))) == 4
+
+
+@pytest.mark.parametrize(
+    ("members", "what"),
+    [
+        ({"id": ""}, "interrupt.id"),
+        ({"kind": "wish"}, "interrupt.kind"),
+        ({"call_id": "c2"}, "interrupt.call_id"),
+        ({"call_id": ""}, "interrupt.call_id"),
+        ({"name": ""}, "interrupt.name"),
+        ({"name": "a\u202eb"}, "interrupt.name"),
+        ({"expires_at": -1}, "interrupt.expires_at"),
+        ({"created_at": 2**60}, "interrupt.created_at"),
+        ({"retry_after": -0.5}, "interrupt.retry_after"),
+        ({"retry_after": "soon"}, "interrupt.retry_after"),
+        ({"message": 5}, "interrupt.message"),
+    ],
+)
+def test_an_interrupt_that_cannot_be_is_refused(members: dict[str, Any], what: str) -> None:
+    asked = line(numbered(asked_entry("r", "a", ASKED))[0])
+    asked["body"]["interrupt"] |= members
+    call = message(role="assistant", tool_calls=[{"id": "c1", "name": "look_up"}])
+    told = refused(lines(call, asked | {"seq": 2}))
+    assert told.startswith("line 3: ")
+    assert what in told
+
+
 def test_a_bad_head_is_line_one() -> None:
     for data in (b"", b"\n", b"{}", b"[1]", b"null", b"\xef\xbb\xbf" + lines(message()), b"\x00", b"{"):
         assert refused(data).startswith("line 1: ")
@@ -202,6 +260,9 @@ def test_a_session_without_entries_is_none() -> None:
         (raw("end", {"status": "failed", "code": "secret"}), "body.code"),
         (raw("end", {"status": "completed", "last": -1}), "body.last"),
         (raw("started", {"call_id": ""}), "body.call_id"),
+        (raw("asked", {"agent": "a"}), "body.interrupt is missing"),
+        (raw("answered", {"interrupt_id": "i", "decision": {"kind": "approved"}}), "body.interrupt_id"),
+        (raw("answered", {"interrupt_id": "i", "decision": {"kind": "yes"}}), "body.decision.kind"),
         (raw("rewound", {"agent": "a", "after": "nothing"}), "body.after"),
         (raw("titled", {"title": ""}), "body.title"),
         (raw("titled", {"title": "a\x00"}), "body.title"),

@@ -303,7 +303,7 @@ def test_a_timeout_that_is_not_positive_is_refused(timeout: float) -> None:
 
 
 def test_the_decorator_takes_options_and_has_defaults() -> None:
-    @tool(name="other", approval=True, timeout=None)
+    @tool(name="other", approval=True, timeout=None, exclusive=True, repeatable=True)
     def first() -> str:
         return "1"
 
@@ -313,6 +313,7 @@ def test_the_decorator_takes_options_and_has_defaults() -> None:
 
     assert (first.spec.name, first.approval, first.timeout) == ("other", True, None)
     assert (second.spec.name, second.approval, second.timeout) == ("second", False, 30.0)
+    assert (first.exclusive, first.repeatable, second.exclusive, second.repeatable) == (True, True, False, False)
     both: list[Tool] = [first, second]
     assert [each.spec.name for each in Agent(name="a", model="fake:fake", tools=both).tools] == ["other", "second"]
 

@@ -52,7 +52,7 @@ async function watched(agent, act, abortAt) {
   } catch (error) {
     run.error = String(error?.message ?? error);
   }
-  return { ...run, messages: agent.messages, state: agent.state, warnings };
+  return { ...run, messages: agent.messages, state: agent.state, interrupts: agent.pendingInterrupts, warnings };
 }
 
 const commands = {
@@ -67,8 +67,9 @@ const commands = {
     return {};
   },
 
-  // Cut the transcript behind the message `upTo`, change the `edit`ed one, add what is said or answered, and run.
-  async run({ name, upTo, edit, say, as, answer, tools = [], state, runId, abortAt }) {
+  // Cut the transcript behind the message `upTo`, change the `edit`ed one, add what is said or answered, and run;
+  // `resume` are answers to interrupts.
+  async run({ name, upTo, edit, say, as, answer, tools = [], state, runId, resume, abortAt }) {
     const agent = agents.get(name);
     if (upTo) agent.setMessages(agent.messages.slice(0, 1 + agent.messages.findIndex((m) => m.id === upTo)));
     if (edit) agent.messages.find((m) => m.id === edit.id).content = edit.content;
@@ -77,7 +78,7 @@ const commands = {
       agent.addMessage({ id: randomUUID(), role: "tool", toolCallId: call.id, content: answer });
     }
     if (say !== undefined) agent.addMessage({ id: as ?? randomUUID(), role: "user", content: say });
-    const found = await watched(agent, (told) => agent.runAgent({ tools, runId }, told), abortAt);
+    const found = await watched(agent, (told) => agent.runAgent({ tools, runId, resume }, told), abortAt);
     return { ...found, resumed: agent.told };
   },
 

@@ -14,6 +14,7 @@ from agent_core.events import (
     ModelCallEnd,
     ModelCallStart,
     RequireExternalExecution,
+    RequireUserConfirm,
     Retry,
     RunFailed,
     RunStatus,
@@ -148,6 +149,7 @@ def test_a_tool_call_names_the_message_that_makes_it() -> None:
         ToolResultStart(run_id=RUN, call_id="c", name="n"),
         FinalOutput(run_id=RUN, text="t"),
         RequireExternalExecution(run_id=RUN, call_ids=("c",)),
+        RequireUserConfirm(run_id=RUN, interrupts=()),
     ],
     ids=lambda event: type(event).__name__,
 )

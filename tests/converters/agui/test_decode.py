@@ -294,8 +294,6 @@ def test_a_path_is_that_of_the_clients_input_whatever_was_dropped_before() -> No
         ({"context": [{"description": "d", "value": 5}]}, "context[0].value"),
         ({"context": [{"description": "d", "value": {}}]}, "context[0].value"),
         ({"context": [{"value": ""}]}, "context[0].description"),
-        ({"resume": [{"interruptId": "i", "status": "resolved"}]}, "resume"),
-        ({"resume": [{"interruptId": "i"}]}, "resume"),
         ({"resume": 5}, "resume"),
     ],
 )
@@ -303,12 +301,6 @@ def test_a_member_that_cannot_be_used_is_named(more: Members, param: str) -> Non
     error = refusal(**more)
     assert error.param == param
     assert error.message.startswith(f"{param}: ")
-
-
-def test_answers_to_interrupts_are_refused_before_anything_else_is_looked_at() -> None:
-    error = refusal({"id": 5}, resume=[5] * 100_000, threadId="not allowed", tools="none")
-    assert error.param == "resume"
-    assert error.message == "resume: this server has no interrupts that could be answered."
 
 
 @pytest.mark.parametrize("name", ["threadId", "runId", "messages"])

@@ -57,6 +57,14 @@ def test_clients_of_before_1_0_get_no_reasoning_and_media_as_they_know_it() -> N
     ]
 
 
+@pytest.mark.parametrize(("dialect", "parts"), [(Dialect.V1, 2), (Dialect.OLD, None)])
+def test_a_result_with_media_is_text_for_clients_of_before_1_0(dialect: Dialect, parts: int | None) -> None:
+    [shown] = snapshot(
+        Message(id="t1", role="tool", tool_call_id="c1", content=(TextPart(text="a cat"), PICTURE)), dialect=dialect
+    )
+    assert shown["content"] == "a cat" if parts is None else len(shown["content"]) == parts
+
+
 @pytest.mark.parametrize("dialect", Dialect)
 def test_a_snapshot_that_is_too_large_is_cut_where_it_is_long_and_says_so(dialect: Dialect) -> None:
     shown = snapshot(

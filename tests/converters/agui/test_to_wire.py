@@ -112,6 +112,21 @@ def test_a_result_that_is_no_success_has_an_error_too() -> None:
         assert result["content"].endswith("so it is")
 
 
+def test_a_result_with_media_has_parts() -> None:
+    picture = MediaPart(kind="image", source="data", value="QUJD", mime_type="image/png")
+    assert shown(result_of(CALL, "ok", (TextPart(text="here"), picture), message_id="t1")) == [
+        {
+            "id": "t1",
+            "role": "tool",
+            "toolCallId": "c1",
+            "content": [
+                {"type": "text", "text": "here"},
+                {"type": "image", "source": {"type": "data", "value": "QUJD", "mimeType": "image/png"}},
+            ],
+        }
+    ]
+
+
 def test_what_a_client_sends_back_is_read_as_what_it_was_made_of() -> None:
     messages = (
         Message(id="m0", role="user", content=(TextPart(text="a"), MediaPart(kind="image", source="url", value="u"))),

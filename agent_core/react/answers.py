@@ -1,0 +1,83 @@
+"""What a run's answers make of the calls that wait for something outside."""
+
+from dataclasses import dataclass, field
+
+from agent_core.interrupts import Decision, decide
+from agent_core.messages import Message, ToolCall
+from agent_core.react.calling import capped
+from agent_core.react.pairing import open_calls, result_of
+from agent_core.react.run import Run
+from agent_core.sessions.entries import Entry, answered_entry, now_ms
+
+
+@dataclass(slots=True)
+class Decided:
+    """The decisions of this run's answers, each under its interrupt's id, and the ids that nobody knows."""
+
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+    def entries(self, run: Run) -> list[Entry]:
+        return [answered_entry(run.run_id, each, decision) for each, decision in self.decisions.items()]
+
+
+def decided(run: Run) -> Decided:
+    """Judge the answers. One that was given before changes nothing.
+
+    Raises InvalidRequest for one that cannot be used; then none of them counts.
+    """
+    found = Decided()
+    pending = {each.id: each for each in run.history.pending}
+    known = {each.id for each in run.history.asked.values()} | set(run.history.decisions)
+    now = now_ms()
+    for answer in run.input.answers:
+        interrupt = pending.get(answer.interrupt_id)
+        if interrupt is not None:
+            found.decisions.setdefault(interrupt.id, decide(interrupt, answer, now))
+        elif answer.interrupt_id not in known:
+            found.unknown.append(answer.interrupt_id)
+    return found
+
+
+def settled(run: Run, waiting: tuple[ToolCall, ...], answers: Decided, *, said: bool) -> list[Message]:
+    """Results for the open calls of the server that are not to be run, or not any more.
+
+    `waiting` are the client's calls. With `said`, the person has said something new: what they have not answered
+    is settled by that. Without any answer nothing that waited beside it is run either.
+    """
+    moved_on = said and not answers.decisions
+    results: list[Message] = []
+    for call in open_calls(run.history.messages):
+        if call not in waiting:
+            result = _result(run, call, answers, said=said, moved_on=moved_on)
+            if result is not None:
+                results.append(result)
+    return results
+
+
+def _result(run: Run, call: ToolCall, answers: Decided, *, said: bool, moved_on: bool) -> Message | None:
+    history = run.history
+    interrupt = history.asked.get(call.id)
+    decision = None
+    if interrupt is not None:
+        decision = answers.decisions.get(interrupt.id) or history.decisions.get(interrupt.id)
+    if interrupt is not None and interrupt.kind == "waiting":
+        return _waited(call, decision, said)
+    started = call.id in history.started
+    if started and not getattr(run.tools.get(call.name), "idempotent", False):  # a user's own Tool may not have it
+        return result_of(call, "interrupted")
+    if interrupt is not None and decision is None:
+        return result_of(call, "not_run", "The user went on without answering.") if said else None
+    if interrupt is None and moved_on:
+        return result_of(call, "interrupted" if started else "not_run")
+    return None
+
+
+def _waited(call: ToolCall, decision: Decision | None, said: bool) -> Message | None:
+    if decision is None:
+        return result_of(call, "interrupted") if said else None
+    if decision.kind == "result":
+        return result_of(call, "ok", capped(decision.text) or "(the operation returned nothing)")
+    if decision.kind == "failed":
+        return result_of(call, "error", capped(decision.text))
+    return result_of(call, "interrupted", "Nobody waits for its result any more.")

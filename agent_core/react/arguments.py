@@ -1,0 +1,179 @@
+"""The arguments of a call, checked before anything is run: JSON, an object, and as the tool's schema wants it.
+
+They are data of the model's, the schema of a client's tool is data of the client's: both are bounded, and nothing is
+ever fetched. What is too much to check is not checked against the schema; the tool's own checks still stand.
+"""
+
+import json
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from agent_core.messages import ToolCall, well_formed
+from agent_core.react.misfits import told_of
+from agent_core.react.schemas import Unusable, unroll
+from agent_core.tools.base import ToolSpec
+from agent_core.tools.complaints import Complaint, tell
+
+logger = logging.getLogger(__name__)
+
+ECHO = 800
+"""Characters of broken arguments that are shown to the model again."""
+
+MOST_SCHEMAS, LARGEST_CACHE = 1000, 100_000
+"""How many compiled schemas are kept, and the sum of their sizes (`Unrolled.size`)."""
+
+LARGEST_SCHEMA = 128 * 1024
+"""Bytes of a schema's JSON."""
+
+LARGEST_CHECK, LARGEST_SEARCH = 20_000_000, 100_000
+"""What one check may cost (about a second), and the search for what exactly is wrong, which makes objects."""
+
+LARGEST_PATTERN, MOST_BACKTRACKS = 256 * 1024, 10_000
+
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
+
+
+class Validators:
+    """Compiled schemas, kept by their JSON text: the least recently used ones go. Made once, for all runs."""
+
+    __slots__ = ("_kept", "_size")
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, _Validator | None] = OrderedDict()
+        self._size = 0
+
+    def find(self, spec: ToolSpec) -> "_Validator | None":
+        """The validator of the tool's schema; None where it cannot be used, which is logged once for each."""
+        text = _text_of(spec.parameters)
+        key = blake2b(text, digest_size=16).digest()
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        validator = self._kept[key] = _compile(spec, text)
+        self._size += _size_of(validator)
+        while len(self._kept) > MOST_SCHEMAS or (self._size > LARGEST_CACHE and len(self._kept) > 1):
+            self._size -= _size_of(self._kept.popitem(last=False)[1])
+        return validator
+
+
+def checked(call: ToolCall, spec: ToolSpec, validators: Validators) -> tuple[dict[str, Any] | None, str]:
+    """The call's arguments as an object that fits the tool's schema; or None, and what the model is told.
+
+    An empty text and null are an object without members, and so right only where nothing is required.
+    """
+    text = call.arguments
+    given = text.strip() not in ("", "null")
+    arguments, why = _parse(text) if given else ({}, "")
+    if arguments is None:
+        shown = text if len(text) <= ECHO else f"{text[:ECHO]}…"
+        return None, well_formed(
+            f"The arguments are not a JSON object, so nothing was run: {why}. They were: {shown or '(an empty text)'}"
+        )
+    validator = validators.find(spec)
+    if validator is not None:
+        wrong = validator.check(arguments, text, spec)
+    else:
+        wrong = "" if given else _without_schema(spec.parameters)
+    return (None, wrong) if wrong else (arguments, "")
+
+
+def _parse(text: str) -> tuple[dict[str, Any] | None, str]:
+    try:
+        value = orjson.loads(text)
+        if _LONG_NUMBER.search(text):  # orjson makes a float of an integer over 64 bits, which is another number
+            value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        at = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        return None, f"{error.msg if isinstance(error, json.JSONDecodeError) else 'it cannot be read'}{at}"
+    if not isinstance(value, dict):
+        kinds = {list: "an array", str: "a text", bool: "true or false"}
+        return None, f"it is {kinds.get(type(value), 'a number')}"
+    return value, ""
+
+
+def _without_schema(parameters: Mapping[str, Any]) -> str:
+    required = parameters.get("required")
+    names = [each for each in required if isinstance(each, str)] if isinstance(required, list | tuple) else []
+    return tell([Complaint(path=(name,), expected="is required") for name in names]) if names else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Validator:
+    compiled: Any
+    size: int
+    cost: int
+
+    def check(self, arguments: dict[str, Any], text: str, spec: ToolSpec) -> str:
+        """What is wrong with the arguments, whose JSON was `text`; empty where nothing is."""
+        nodes = sum(map(text.count, ",:[{")) + 1
+        if self.size * nodes > LARGEST_SEARCH:
+            nodes = _count(arguments)  # the signs were in texts, perhaps
+        if self.cost * (nodes + len(text) // 50) > LARGEST_CHECK:
+            logger.debug("arguments of %d characters are too much for a schema of size %d", len(text), self.size)
+            return ""
+        try:
+            if self.compiled.is_valid(arguments):
+                return ""
+        except Exception as error:  # too deep, or a number that it cannot take: the schema says nothing of that
+            logger.debug("arguments could not be checked (%s)", type(error).__name__)
+            return ""
+        if self.size * nodes > LARGEST_SEARCH:
+            return "The arguments do not fit the tool's JSON Schema."
+        return told_of(self.compiled.iter_errors(arguments), arguments, spec)
+
+
+def _compile(spec: ToolSpec, text: bytes) -> _Validator | None:
+    import jsonschema_rs  # takes some 20 ms, and not every server has tools
+
+    try:
+        if not text or len(text) > LARGEST_SCHEMA:
+            raise Unusable
+        tree = unroll(spec.parameters)
+        compiled = jsonschema_rs.validator_for(
+            dict(tree.schema),
+            mask="the value",
+            offline=True,
+            pattern_options=jsonschema_rs.FancyRegexOptions(
+                backtrack_limit=MOST_BACKTRACKS, size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN
+            ),
+        )
+    except Exception as error:  # whatever is wrong with it, it is a client's word and no reason to fail
+        reason = type(error).__name__
+        logger.debug("the schema of tool %s cannot be used (%s): its arguments are not checked", spec.name, reason)
+        return None
+    return _Validator(compiled, tree.size, tree.cost)
+
+
+def _text_of(parameters: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(parameters, default=dict)
+    except TypeError:
+        pass
+    try:  # a number over 64 bits
+        return json.dumps(parameters, default=dict).encode()
+    except (TypeError, ValueError, RecursionError):
+        return b""
+
+
+def _count(value: Any) -> int:
+    """How many values there are in the value."""
+    count, left = 0, [value]
+    while left:
+        each = left.pop()
+        count += 1
+        if isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+    return count
+
+
+def _size_of(validator: _Validator | None) -> int:
+    return validator.size if validator is not None else 0

@@ -1,0 +1,202 @@
+"""`/sessions/{session_id}`: what waits in a session for a person or for an operation, and its answers, for whoever
+does not speak AG-UI.
+
+A session that is somebody else's, one that nobody has and an id that no session can have are answered alike: 404;
+so are an interrupt and an operation that the session does not know. Then nothing was done.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from agent_core.agent import Agent
+from agent_core.errors import InvalidRequest
+from agent_core.events import AgentEnd, FinalOutput, RunFailed
+from agent_core.interrupts import Answer
+from agent_core.messages import new_id
+from agent_core.names import RUN_ID
+from agent_core.run_input import RunInput
+from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.leases import answer_of
+from app.agents import Roster
+from app.errors import NotFound, run_error_answer
+from app.limits import read_json_body
+from app.routes.leaving import on_disconnect_of
+from app.routes.runs import reattach
+from app.routes.sessions import found, json
+from app.routes.starting import events_of, failed_at_once, streamed
+from app.routes.system import READ
+from app.runs.asked import asked_in, pending_in, taken_by
+from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
+from app.runs.waiting import batches_of
+from app.services import services_of
+from converters.agui.dialect import Dialect
+from converters.agui.interrupts import interrupt_of, interrupts_of, iso
+from converters.agui.resume import answers_of
+from converters.agui.stream import AguiStream
+from converters.openai.fields import flag_at, text_at
+from converters.parsing import read_object
+
+router = APIRouter(prefix="/sessions")
+
+CLIENT = f"agui/{Dialect.V1.value}"
+
+
+@router.api_route("/{session_id}/interrupts", methods=READ, response_model=None)
+async def interrupts(request: Request) -> Response:
+    """`?agent=`: what waits for an answer, of all agents where none is named, in the shape of a run's outcome."""
+    key, _ = await found(request)
+    named = request.query_params.get("agent")
+    roster = services_of(request).roster
+    agents = roster.agents if named is None else [roster.get(named)]
+    entries = await _entries(request, key)
+    return json(
+        {
+            "interrupts": [
+                interrupt_of(each) | {"createdAt": iso(each.created_at), "agent": agent.name}
+                for agent, pending in pending_in(entries, agents)
+                for each in pending
+            ]
+        }
+    )
+
+
+@router.post("/{session_id}/resume", response_model=None)
+async def resume(request: Request) -> Response:
+    """`{"answers": […], "agent"?, "runId"?, "stream"?}`: a run that goes on with these answers, streamed as AG-UI
+    or told when it has ended."""
+    key, _ = await found(request)
+    services = services_of(request)
+    members = read_object(await read_json_body(request, services.settings.body_limit))
+    answers = answers_of(members, "answers")
+    if not answers:
+        raise InvalidRequest("answers: at least one is needed.", "answers")
+    run_id = text_at(members, "runId")
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        raise InvalidRequest("runId: 1 to 64 of A-Z a-z 0-9 . _ : - are allowed.", "runId")
+    stream = flag_at(members, "stream")
+    agent = _addressee(await _entries(request, key), answers, text_at(members, "agent"), services.roster)
+    begun = _begin(
+        request, key, agent, answers, run_id or new_id("run"), on_disconnect_of(request, agent, services.settings)
+    )
+    if stream or (stream is None and _wants_stream(request)):
+        return await streamed(request, *begun)
+    return await _whole(request, begun[0])
+
+
+@router.post("/{session_id}/operations/{operation_id:path}", response_model=None)
+async def bring_result(request: Request) -> Response:
+    """`{"result": …}` or `{"error": …}`: the result of an operation that a call waits for, with which its run goes
+    on: 202 as soon as it is stored, or a stream where the client accepts one."""
+    key, _ = await found(request)
+    services = services_of(request)
+    operation_id = request.path_params["operation_id"]
+    payload = _outcome(read_object(await read_json_body(request, services.settings.body_limit)))
+    entries = await _entries(request, key)
+    for agent, pending in pending_in(entries, services.roster.agents):
+        answers = [
+            Answer(interrupt_id=each.id, payload=payload, param=next(iter(payload)))
+            for each in pending
+            if each.kind == "waiting" and each.operation_id == operation_id
+        ]
+        if answers:
+            # Whoever brings a result leaves at once; nobody takes that for a stop.
+            begun = _begin(request, key, agent, answers, new_id("run"), "continue")
+            return await streamed(request, *begun) if _wants_stream(request) else await _taken(request, begun[0])
+    taker = taken_by(entries, operation_id)
+    if taker is None:
+        raise NotFound("Nothing in this session waits for this operation.")
+    # It comes again: the answer is the same, and nothing else is.
+    again = await reattach(request, key, taker, "after") if _wants_stream(request) else None
+    return json({"runId": taker}, 202) if again is None else again
+
+
+async def _entries(request: Request, key: SessionKey) -> Sequence[Entry]:
+    return await answer_of(services_of(request).engine.store.load(key))
+
+
+def _addressee(entries: Iterable[Entry], answers: Iterable[Answer], named: str | None, roster: Roster) -> Agent:
+    """The agent whose interrupts these are. Raises NotFound for one that is not in the session, or not this agent's,
+    and InvalidRequest where they are not all of one agent."""
+    if named is not None:
+        roster.get(named)
+    owners = {each.interrupt.id: each.agent for each in asked_in(entries)}
+    first = named
+    for answer in answers:
+        owner = owners.get(answer.interrupt_id)
+        path = f"{answer.param}.interruptId"
+        if owner is None or (named is not None and owner != named):
+            raise NotFound("There is no such interrupt in this session.", param=path)
+        if first is not None and owner != first:
+            raise InvalidRequest(f"{path}: this is another agent's than the first; answer them one by one.", path)
+        first = owner
+    return roster.get(first)
+
+
+def _begin(
+    request: Request,
+    key: SessionKey,
+    agent: Agent,
+    answers: Sequence[Answer],
+    run_id: str,
+    on_disconnect: OnDisconnect,
+) -> tuple[ServedRun, AguiStream]:
+    """Start a run with the answers. Raises what Runs.start does."""
+    services = services_of(request)
+    wire = AguiStream(key.session_id, run_id, Dialect.V1, [make() for make in services.converters])
+    given = RunInput(answers=tuple(answers), seen=services.runs.was_read(key.user_id, key.session_id), client=CLIENT)
+    served = services.runs.start(
+        agent,
+        given,
+        user_id=key.user_id,
+        session_id=key.session_id,
+        run_id=run_id,
+        manner=Manner(keep=True, timed=True, on_disconnect=on_disconnect),
+    )
+    return served, wire
+
+
+async def _whole(request: Request, served: ServedRun) -> Response:
+    """How the run ended, once it has."""
+    attached = served.attach()
+    answer: dict[str, str] | None = None
+    try:
+        end: AgentEnd | RunFailed = RunFailed(run_id=served.run_id, code="internal", message="")
+        async with aclosing(batches_of(request, attached)) as batches:
+            async for events in batches:
+                for event in events:
+                    if isinstance(event, FinalOutput):
+                        answer = {"id": event.reply_id, "role": "assistant", "content": event.text}
+                    elif isinstance(event, AgentEnd | RunFailed):
+                        end = event
+    finally:
+        attached.leave()
+    if isinstance(end, RunFailed):
+        return run_error_answer(request.scope, end)
+    waiting = interrupts_of(end.interrupts)
+    return json({"runId": served.run_id, "status": end.status, "message": answer, "interrupts": waiting})
+
+
+async def _taken(request: Request, served: ServedRun) -> Response:
+    """202 when the result is stored: what a run says behind its start comes after that."""
+    attached: Attached = served.attach()
+    try:
+        failure = failed_at_once(await events_of(request, attached, 2))
+    finally:
+        attached.leave()
+    return json({"runId": served.run_id}, 202) if failure is None else run_error_answer(request.scope, failure)
+
+
+def _outcome(members: Mapping[str, Any]) -> dict[str, Any]:
+    """What the operation came to: exactly one of a result, which may be null, and an error. Raises InvalidRequest."""
+    error = text_at(members, "error")
+    if ("result" in members) == (error is not None):
+        raise InvalidRequest("result: either `result` or `error` is needed.", "result")
+    return {"result": members["result"]} if error is None else {"error": error}
+
+
+def _wants_stream(request: Request) -> bool:
+    return "text/event-stream" in request.headers.get("accept", "")

@@ -1,0 +1,48 @@
+"""A client's answers to interrupts. Shape: ag-ui-protocol 1.0, ResumeEntry.
+
+What a payload must be depends on what the interrupt is, which only the engine knows: it is handed on as it came.
+"""
+
+from typing import Any
+
+from agent_core.interrupts import Answer
+from converters.openai.fields import an_object, list_at, needed_text, refuse
+from converters.parsing import step
+
+MOST_ANSWERS = 1_000
+"""More than calls can wait in one session."""
+
+LONGEST_INTERRUPT_ID = 256
+"""Characters."""
+
+
+def answers_of(members: dict[str, Any], name: str = "resume") -> tuple[Answer, ...]:
+    """The answers in the list `name` of the members, none where it is not there; the list is taken out.
+
+    Raises InvalidRequest with the path of what is wrong, such as `resume[2].status`; also for an interrupt that is
+    answered twice.
+    """
+    entries = list_at(members, name, MOST_ANSWERS)
+    members.pop(name, None)
+    answers: dict[str, Answer] = {}
+    for index, entry in enumerate(entries):
+        path = step(name, index)
+        answer = _answer(an_object(entry, path), path)
+        if answer.interrupt_id in answers:
+            raise refuse(step(path, "interruptId"), "this interrupt is answered twice.")
+        answers[answer.interrupt_id] = answer
+    return tuple(answers.values())
+
+
+def _answer(entry: dict[str, Any], path: str) -> Answer:
+    # The protocol's own models take the second spelling everywhere.
+    name = "interrupt_id" if "interrupt_id" in entry and "interruptId" not in entry else "interruptId"
+    interrupt_id = needed_text(entry, name, path)
+    if len(interrupt_id) > LONGEST_INTERRUPT_ID:
+        raise refuse(step(path, name), f"must have 1 to {LONGEST_INTERRUPT_ID} characters.")
+    status = needed_text(entry, "status", path)
+    if status == "resolved":
+        return Answer(interrupt_id=interrupt_id, status="resolved", payload=entry.get("payload"), param=path)
+    if status == "cancelled":
+        return Answer(interrupt_id=interrupt_id, status="cancelled", payload=entry.get("payload"), param=path)
+    raise refuse(step(path, "status"), "must be 'resolved' or 'cancelled'.")

@@ -1,0 +1,74 @@
+"""What a run waits for outside, for clients that have no event for it: a text for people, a list for programs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_core.interrupts import Interrupt
+from converters.agui.interrupts import FAR, LARGEST_LIST, LONGEST_WORDS, arguments_of, iso
+from converters.parsing import shorten
+from converters.wire import cut, to_json
+
+SHOWN_ARGUMENTS = 500
+"""Bytes of a call's arguments that the text repeats."""
+
+MOST_SHOWN = 10
+"""How many calls the text speaks of."""
+
+
+def words_for(waiting: Sequence[Interrupt], session_id: str, agent: str) -> str:
+    """What waits and how to answer, to be shown in place of an answer; empty where nothing waits.
+
+    A model reads it too where the client sends it back, so it says only what is true for both.
+    """
+    lines = [_line(each) for each in waiting[:MOST_SHOWN]]
+    if len(waiting) > MOST_SHOWN:
+        lines.append(f"- and {len(waiting) - MOST_SHOWN} more")
+    if not lines:
+        return ""
+    ways: list[str] = []
+    path = f"/sessions/{session_id}"
+    approval = next((each for each in waiting if each.kind == "approval"), None)
+    if approval is not None:
+        yes = {"interruptId": approval.id, "status": "resolved", "payload": {"approved": True}}
+        ways.append(f"To answer: POST {path}/resume {to_json({'agent': agent, 'answers': [yes]}).decode()}")
+    operation = next((each for each in waiting if each.kind == "waiting"), None)
+    if operation is not None:
+        ways.append(f'To bring a result: POST {path}/operations/{operation.operation_id} {{"result": …}}')
+    return "\n".join(["Nothing more is done until this is answered:", *lines, *ways])
+
+
+def listed(waiting: Sequence[Interrupt]) -> list[dict[str, Any]]:
+    """The interrupts as `x_agent.interrupts` has them, as many as fit a frame."""
+    told: list[dict[str, Any]] = []
+    room = LARGEST_LIST
+    for each in waiting:
+        members = _members(each)
+        room -= len(to_json(members)) + 1
+        if room < 0:
+            break
+        told.append(members)
+    return told
+
+
+def _line(interrupt: Interrupt) -> str:
+    what = "an approval" if interrupt.kind == "approval" else f"the operation {interrupt.operation_id}"
+    arguments = shorten(interrupt.arguments or "{}", SHOWN_ARGUMENTS)
+    return f"- {interrupt.name}({arguments}) waits for {what} (interrupt {interrupt.id})"
+
+
+def _members(interrupt: Interrupt) -> dict[str, Any]:
+    members: dict[str, Any] = {
+        "id": interrupt.id,
+        "kind": interrupt.kind,
+        "callId": interrupt.call_id,
+        "name": interrupt.name,
+        "message": cut(interrupt.message, LONGEST_WORDS),
+    }
+    optional = {
+        "arguments": arguments_of(interrupt),
+        "expiresAt": iso(interrupt.expires_at) if 0 < interrupt.expires_at < FAR else None,
+        "operationId": interrupt.operation_id or None,
+        "waitId": interrupt.wait_id,
+        "retryAfter": interrupt.retry_after,
+    }
+    return members | {name: value for name, value in optional.items() if value is not None}
