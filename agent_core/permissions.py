@@ -1,12 +1,11 @@
 """Who may do what: an agent's rules for the calls that its model makes."""
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
-
-import orjson
 
 from agent_core.context import RunContext
 
@@ -75,4 +74,4 @@ class Permissions:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -58,7 +59,12 @@ async def act_again(run: Run) -> RunStatus | None:
     """Go on with the calls that an earlier run left open, as `act` does: those that a person has agreed to,
     those that waited beside them, those that had not started, and those of idempotent tools, under the keys that
     they had. As long as one waits for its answer, none is run."""
-    calls = [call for call in open_calls(run.history.messages) if call.name in run.tools]
+    history = run.history
+    calls = [
+        call
+        for call in open_calls(history.messages)
+        if call.name in run.tools or call.id in history.asked or call.id in history.started
+    ]
     if calls and not run.history.pending:
         judged = [(call, judge(run, call)) for call in calls]
         asked = _ask(run, judged)
@@ -108,7 +114,7 @@ def _ask(run: Run, judged: Judged) -> list[Entry]:
 
 def _watched(run: Run, reply_id: str, call: ToolCall, verdict: Verdict) -> Watched:
     """Show the call to the guards, unless it is the client's, or a person's decision."""
-    if verdict.kind not in ("run", "wrong"):
+    if verdict.kind == "client" or verdict.by_person:
         return Watched(call=call, verdict=verdict)
     known_by = canonical(call.arguments, verdict.arguments if verdict.kind == "run" else None)
     trip = run.watch.before(call.name, known_by, _says(run, call, "repeatable"))
@@ -156,7 +162,7 @@ async def _answer_call(run: Run, reply_id: str, watched: Watched) -> None:
         return
     outcome = await call_tool(run, reply_id, watched.call, verdict.arguments)
     if isinstance(outcome.content, Pending):
-        await _wait(run, watched.call, outcome.content)
+        await _wait(run, watched.call, outcome.content, outcome.state)
     else:
         await _tell(run, reply_id, watched, outcome)
 
@@ -184,7 +190,7 @@ def _result(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> Mess
     call, content, told = watched.call, outcome.content, watched.told
     assert not isinstance(content, Pending)
     trip = None
-    if watched.verdict.kind in ("run", "wrong"):
+    if not watched.verdict.by_person:
         digest, exempt = _hash_of(content), _says(run, call, "repeatable")
         trip = run.watch.after(call.name, watched.canonical, outcome.status, outcome.error, digest, exempt)
     if trip is not None:
@@ -207,7 +213,7 @@ def _hash_of(content: str | tuple[Part, ...]) -> bytes:
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 
-async def _wait(run: Run, call: ToolCall, pending: Pending) -> None:
+async def _wait(run: Run, call: ToolCall, pending: Pending, state: Any) -> None:
     """The tool has begun something that goes on elsewhere: its result comes in a later run."""
     interrupt = Interrupt(
         id=new_id("interrupt"),
@@ -221,8 +227,12 @@ async def _wait(run: Run, call: ToolCall, pending: Pending) -> None:
         wait_id=pending.wait_id,
         retry_after=pending.retry_after,
     )
-    await run.append(asked_entry(run.run_id, run.agent.name, interrupt))
+    change = run.change_state(state)
+    asked = asked_entry(run.run_id, run.agent.name, interrupt)
+    await run.append(*([] if change is None else [change[0]]), asked)
     run.history.asked[call.id] = interrupt
+    if change is not None:
+        run.emit(change[1])
 
 
 async def answer(run: Run, result: Message, *, reply_id: str = "") -> None:

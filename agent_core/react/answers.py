@@ -43,9 +43,9 @@ def settled(run: Run, waiting: tuple[ToolCall, ...], answers: Decided, *, said: 
     """Results for the open calls of the server that are not to be run, or not any more.
 
     `waiting` are the client's calls. With `said`, the person has said something new: what they have not answered
-    is settled by that. Without any answer nothing that waited beside it is run either.
+    is settled by that. Without an approval beside it nothing is run either, not even what was approved before.
     """
-    moved_on = said and not answers.decisions
+    moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
     for call in open_calls(run.history.messages):
         if call not in waiting:
@@ -68,7 +68,7 @@ def _result(run: Run, call: ToolCall, answers: Decided, *, said: bool, moved_on:
         return result_of(call, "interrupted")
     if interrupt is not None and decision is None:
         return result_of(call, "not_run", "The user went on without answering.") if said else None
-    if interrupt is None and moved_on:
+    if moved_on and (decision is None or decision.kind == "approved"):
         return result_of(call, "interrupted" if started else "not_run")
     return None
 

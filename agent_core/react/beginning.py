@@ -4,7 +4,7 @@ in one step. When `begin` returns, the input is acknowledged."""
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
 from agent_core.messages import Message
 from agent_core.react.acting import result_event
-from agent_core.react.answers import decided, settled
+from agent_core.react.answers import Decided, decided, settled
 from agent_core.react.intake import Intake, take_in, title_of, waiting_for_client
 from agent_core.react.run import Run
 from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
@@ -19,7 +19,7 @@ async def begin(run: Run) -> bool:
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
     history = run.history
-    waiting = waiting_for_client(history.messages, run.tools)
+    waiting = waiting_for_client(history.messages, run.tools, {*history.asked, *history.started})
     answers = decided(run)
     intake = take_in(
         history,
@@ -28,10 +28,13 @@ async def begin(run: Run) -> bool:
         whole=run.input.whole,
         server_tools=run.tools,
         seen=run.input.seen,
-        answered=bool(answers.decisions),
+        answers=bool(run.input.answers),
+        decided=bool(answers.decisions),
     )
     said = any(message.role != "tool" for message in intake.messages)
     results = [] if intake.rewind is not None else settled(run, waiting, answers, said=said)
+    if not (history.messages or intake.messages or history.lost):
+        return _tell_nothing(run, answers)
     entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
     entries.append(run_entry(run.run_id, run.agent.name, run.input.client))
     entries += answers.entries(run)
@@ -50,9 +53,20 @@ async def begin(run: Run) -> bool:
     for message in (*results, *intake.messages):
         history.add(message)
     _tell(run, intake, results)
+    _tell_unknown(run, answers)
+    return intake.missed
+
+
+def _tell_nothing(run: Run, answers: Decided) -> bool:
+    """Nothing was said that counts, and there is nothing to go on with: no session begins with it."""
+    run.announce()
+    _tell_unknown(run, answers)
+    return True
+
+
+def _tell_unknown(run: Run, answers: Decided) -> None:
     for interrupt_id in answers.unknown:
         run.emit(Custom(run_id=run.run_id, name="unknown_interrupt", value={"interruptId": interrupt_id}))
-    return intake.missed
 
 
 def _entries(run: Run, intake: Intake, lost: list[Message]) -> list[Entry]:

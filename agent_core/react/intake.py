@@ -46,21 +46,23 @@ def take_in(
     whole: bool = False,
     server_tools: Container[str] = (),
     seen: bool = False,
-    answered: bool = False,
+    answers: bool = False,
+    decided: bool = False,
 ) -> Intake:
     """What the input changes; the history itself is left as it is.
 
     `client_calls` are the open calls that wait for the client. With `whole`, the messages are the
     conversation itself, and an empty history adopts them; `server_tools` are then those that no client may
     call. `seen` says that somebody has read the end of the last run since it ended,
-    `answered` that the input has answers to what the session waits for: then it goes on, and nothing is rewound.
+    `answers` that the input has answers to what the session waits for, and `decided` that some of them are new:
+    then it goes on, and nothing is ever rewound.
     """
     if whole and not history.messages:
         return Intake(messages=adopted(messages, server_tools))
-    at = None if answered else _asked_again(history, messages)
+    at = None if answers else _asked_again(history, messages)
     if at is None:
         new = merge(history, messages, client_calls)
-        return Intake(messages=new) if new or answered else _nothing_new(history, messages)
+        return Intake(messages=new) if new or decided else _nothing_new(history, () if answers else messages)
     ours, theirs = history.messages[at], messages[-1]
     # Some panels put a system message under a new id in front of each run: it counts, and before the question.
     rules = [each for each in messages if each.role in RULES and each.id not in history.message_ids]
@@ -176,10 +178,13 @@ def _answer(call: ToolCall, message: Message, seen: set[str]) -> Message:
     return result_of(call, message.status, message.text or "(the client returned nothing)", message_id=message_id)
 
 
-def waiting_for_client(messages: Sequence[Message], server_tools: Iterable[str]) -> tuple[ToolCall, ...]:
-    """The open calls at the history's tail that are not this server's to run."""
+def waiting_for_client(
+    messages: Sequence[Message], server_tools: Iterable[str], ours: Container[str] = ()
+) -> tuple[ToolCall, ...]:
+    """The open calls at the history's tail that are not this server's to run; `ours` are calls that were, though
+    their tool may be gone by now."""
     own = set(server_tools)
-    return tuple(call for call in open_calls(messages) if call.name not in own)
+    return tuple(call for call in open_calls(messages) if call.name not in own and call.id not in ours)
 
 
 def title_of(messages: Iterable[Message]) -> str:

@@ -15,11 +15,13 @@ from agent_core.react.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done. `reason` goes to the model where the call is not run, and to the person who is asked."""
+    """What is to be done. `reason` goes to the model where the call is not run, and to the person who is asked.
+    `by_person` says that a person has decided it."""
 
     kind: Literal["run", "ask", "client", "deny", "wrong", "abandoned"]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    by_person: bool = False
 
 
 def judge(run: Run, call: ToolCall) -> Verdict:
@@ -34,10 +36,10 @@ def judge(run: Run, call: ToolCall) -> Verdict:
         return Verdict("wrong", {}, f"There is no tool named {call.name!r}. The tools that can be called are: {names}.")
     decision = _decision(run, call)
     if decision is not None and decision.kind == "abandoned":
-        return Verdict("abandoned", {}, "The person who was asked has abandoned it.")
+        return Verdict("abandoned", {}, "The person who was asked has abandoned it.", by_person=True)
     if decision is not None and decision.kind == "denied":
         said = f" The person says: {decision.text}" if decision.text else ""
-        return Verdict("deny", {}, f"The person who was asked has denied it.{said}")
+        return Verdict("deny", {}, f"The person who was asked has denied it.{said}", by_person=True)
     if decision is not None and decision.arguments:
         call = replace(call, arguments=decision.arguments)
     arguments, wrong = checked(call, spec, run.validators)
@@ -46,7 +48,7 @@ def judge(run: Run, call: ToolCall) -> Verdict:
     verdict = _permitted(run, call, arguments)
     # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
     # person has edited the arguments into it.
-    return Verdict("run", arguments) if decision is not None and verdict.kind == "ask" else verdict
+    return Verdict("run", arguments, by_person=True) if decision is not None and verdict.kind == "ask" else verdict
 
 
 def _decision(run: Run, call: ToolCall) -> Decision | None:

@@ -1,5 +1,6 @@
 """What a run waits for outside."""
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -76,7 +77,8 @@ def interrupt_of(interrupt: Interrupt) -> dict[str, Any]:
 def arguments_of(interrupt: Interrupt) -> Any:
     """The arguments that a person is asked about, None where they are too large to be told again."""
     try:
-        value = orjson.loads(interrupt.arguments or "{}")
+        orjson.loads(interrupt.arguments or "{}")  # stricter about what is JSON at all
+        value = json.loads(interrupt.arguments or "{}")  # exact, also for integers over 64 bits
         value = {} if value is None else value
     except ValueError:
         value = interrupt.arguments
