@@ -1,7 +1,7 @@
 """The application: everything is wired here, once."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
@@ -62,6 +62,32 @@ def create_app(
     makers = check_converters(converters, "create_app")
 
     opening = Opening(settings)
+    # No OpenAPI: describing the routes costs start-up time, and bodies are not FastAPI's to check.
+    app = FastAPI(
+        title="Ostinato",
+        redirect_slashes=False,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan(settings, opening, roster, keys, makers),
+    )
+    app.state.opening = opening
+    install_handlers(app)
+    app.include_router(system.router)
+    app.include_router(agui.router)
+    app.include_router(openai.router)
+    app.include_router(runs.router)
+    app.include_router(sessions.router)
+    app.include_router(interrupts.router)
+    app.include_router(transfers.router)
+    _guard(app, settings, keys)
+    return app
+
+
+def _lifespan(
+    settings: Settings, opening: Opening, roster: Roster, keys: Keys, makers: tuple[ConverterFactory, ...]
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """What lives as long as the server: the store, the engine on it, the runs, and the housekeeping."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -91,26 +117,7 @@ def create_app(
             )
             yield
 
-    # No OpenAPI: describing the routes costs start-up time, and bodies are not FastAPI's to check.
-    app = FastAPI(
-        title="Ostinato",
-        redirect_slashes=False,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        lifespan=lifespan,
-    )
-    app.state.opening = opening
-    install_handlers(app)
-    app.include_router(system.router)
-    app.include_router(agui.router)
-    app.include_router(openai.router)
-    app.include_router(runs.router)
-    app.include_router(sessions.router)
-    app.include_router(interrupts.router)
-    app.include_router(transfers.router)
-    _guard(app, settings, keys)
-    return app
+    return lifespan
 
 
 @asynccontextmanager
