@@ -14,6 +14,7 @@ from agent_core.messages import Message, Part, ResultStatus, TextPart, ToolCall,
 from agent_core.react.batch import Job, run_batch
 from agent_core.react.calling import Outcome, call_tool
 from agent_core.react.guards import canonical
+from agent_core.react.intake import waiting_for_client
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.permissions import Verdict, judge
 from agent_core.react.run import Run
@@ -80,15 +81,16 @@ async def act_again(run: Run) -> RunStatus | None:
 
 def left_waiting(run: Run) -> RunStatus | None:
     """How the run ends where calls at the history's tail have no result, and say so; None where all have one."""
-    calls = open_calls(run.history.messages)
-    pending = run.history.pending
+    history = run.history
+    calls, pending = open_calls(history.messages), history.pending
+    if pending:  # then what waits beside it for its answer is not the client's to run
+        calls = waiting_for_client(history.messages, run.tools, {*history.asked, *history.started})
+    if calls:
+        run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in calls)))
     if pending:
         run.emit(RequireUserConfirm(run_id=run.run_id, interrupts=pending))
         return "approval" if any(each.kind == "approval" for each in pending) else "waiting"
-    if calls:
-        run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in calls)))
-        return "client_tools"
-    return None
+    return "client_tools" if calls else None
 
 
 def _ask(run: Run, judged: Judged) -> list[Entry]:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
-from agent_core.events import AgentEnd, FinalOutput, RunFailed
+from agent_core.events import AgentEnd, FinalOutput, RequireExternalExecution, RunFailed
 from agent_core.interrupts import Answer
 from agent_core.messages import new_id
 from agent_core.names import RUN_ID
@@ -163,6 +163,7 @@ async def _whole(request: Request, served: ServedRun) -> Response:
     """How the run ended, once it has."""
     attached = served.attach()
     answer: dict[str, str] | None = None
+    calls: tuple[str, ...] = ()
     try:
         end: AgentEnd | RunFailed = RunFailed(run_id=served.run_id, code="internal", message="")
         async with aclosing(batches_of(request, attached)) as batches:
@@ -170,14 +171,21 @@ async def _whole(request: Request, served: ServedRun) -> Response:
                 for event in events:
                     if isinstance(event, FinalOutput):
                         answer = {"id": event.reply_id, "role": "assistant", "content": event.text}
+                    elif isinstance(event, RequireExternalExecution):
+                        calls = event.call_ids
                     elif isinstance(event, AgentEnd | RunFailed):
                         end = event
     finally:
         attached.leave()
     if isinstance(end, RunFailed):
         return run_error_answer(request.scope, end)
-    waiting = interrupts_of(end.interrupts)
-    return json({"runId": served.run_id, "status": end.status, "message": answer, "interrupts": waiting})
+    told = {
+        "runId": served.run_id,
+        "status": end.status,
+        "message": answer,
+        "interrupts": interrupts_of(end.interrupts),
+    }
+    return json(told | ({"waiting": calls} if calls else {}))
 
 
 async def _taken(request: Request, served: ServedRun) -> Response:

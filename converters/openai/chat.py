@@ -146,7 +146,7 @@ class ChatStream:
         about: dict[str, Any] = {"status": event.status, "run_id": self.run_id, "session_id": self.session_id}
         if event.interrupts:
             about |= {"interrupts": listed(event.interrupts)}
-        return about | ({"waiting": self.waiting} if event.status == "client_tools" else {})
+        return about | ({"waiting": self.waiting} if self.waiting else {})
 
     def _report(self, event: Event) -> None:
         if not self._reported:
@@ -213,7 +213,9 @@ class ChatAnswer:
         """
         if self.failure is not None or not self.finished:
             raise RuntimeError("only a run that ended well has an answer")
-        calls = [call for call in self._calls if call["id"] in self._stream.waiting]
+        # Beside an approval the client is told which of its calls wait, but it is not its turn yet.
+        turn = self._about.get("status") == "client_tools"
+        calls = [call for call in self._calls if turn and call["id"] in self._stream.waiting]
         content = "".join(self._content)
         message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else ""), "refusal": None}
         if self._reasoning:

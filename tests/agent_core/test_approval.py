@@ -7,7 +7,7 @@ import pytest
 
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import InvalidRequest
-from agent_core.events import AgentEnd, Custom, Event, RequireUserConfirm, RunFailed
+from agent_core.events import AgentEnd, Custom, Event, RequireExternalExecution, RequireUserConfirm, RunFailed
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import Message, new_id
 from agent_core.permissions import Permissions, Rule
@@ -307,7 +307,10 @@ async def test_going_on_without_the_operation_says_that_its_effect_is_not_known(
 async def test_client_and_server_tools_and_an_approval_in_one_answer() -> None:
     pick = ToolSpec(name="pick")
     desk = Desk(calls(SEND, ("pick", "{}"), ("look", '{"what":"cat"}')), says("all done"))
-    (interrupt,) = waits(await desk.ask(tools=(pick,)))
+    events = await desk.ask(tools=(pick,))
+    (interrupt,) = waits(events)
+    client_s = [event.call_ids for event in events if isinstance(event, RequireExternalExecution)]
+    assert client_s == [("call_pick_1",)], "the client is told of its own call, and of no other"
     ended(await desk.ask(None, yes(interrupt), tools=(pick,)), "client_tools")
     assert desk.done == ["send ann", "look cat"]
     call = open_calls((await desk.history()).messages)[0]

@@ -1,0 +1,35 @@
+"""A call that a person must approve and one that is the client's, in one answer, on the OpenAI endpoint."""
+
+import httpx
+
+from agent_core import Agent, tool
+from tests.doubles import ScriptedModel, calls, says
+from tests.serving import serving
+
+
+@tool(approval=True)
+def send(to: str) -> str:
+    """Sends."""
+    return f"sent to {to}"
+
+
+async def test_the_client_is_told_of_its_own_call_and_when_it_is_its_turn() -> None:
+    pick = {"type": "function", "function": {"name": "pick", "parameters": {"type": "object", "properties": {}}}}
+    said = {"role": "user", "content": "go"}
+    asked = {"model": "a", "messages": [said], "tools": [pick]}
+    model = ScriptedModel([calls(("send", '{"to":"ann"}'), ("pick", "{}")), says("done")])
+    async with (
+        serving(Agent("a", model, tools=[send])) as up,
+        httpx.AsyncClient(base_url=up.url, headers={"x-session-id": "s1"}) as http,
+    ):
+        first = (await http.post("/v1/chat/completions", json=asked)).json()
+        about = first["x_agent"]
+        assert (about["status"], about["waiting"]) == ("approval", ["call_pick_1"])
+        assert "tool_calls" not in first["choices"][0]["message"]
+        answer = {"interruptId": about["interrupts"][0]["id"], "status": "resolved", "payload": {"approved": True}}
+        resumed = (await http.post("/sessions/s1/resume", json={"answers": [answer]})).json()
+        assert (resumed["status"], resumed["waiting"]) == ("client_tools", ["call_pick_1"])
+        result = {"role": "tool", "tool_call_id": "call_pick_1", "content": "red"}
+        last = await http.post("/v1/chat/completions", json=asked | {"messages": [said, result]})
+        assert last.json()["choices"][0]["message"]["content"] == "done"
+    assert [m.text for m in model.requests[-1].messages if m.role == "tool"] == ["sent to ann", "red"]
