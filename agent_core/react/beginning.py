@@ -36,7 +36,7 @@ async def begin(run: Run) -> bool:
     if not (history.messages or intake.messages or history.lost):
         return _tell_nothing(run, answers)
     entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
-    entries.append(run_entry(run.run_id, run.agent.name, run.input.client))
+    entries.append(run_entry(run.run_id, run.agent.name, run.input.client, opens=intake.opens))
     entries += answers.entries(run)
     entries += _entries(run, intake, results)
     title = "" if run.ephemeral or history.title else title_of(intake.messages)

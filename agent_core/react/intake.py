@@ -31,11 +31,13 @@ CUT_TITLE = 60
 class Intake:
     """What the input changes. First the history is rewound to the message `rewind` (empty: to its beginning;
     None: not at all), then `messages` are appended in this order. `missed` says that the input asks for an
-    answer that is there already and that nobody has seen."""
+    answer that is there already and that nobody has seen. `opens` says that a new turn begins with it: the user
+    has said something new, or wants another answer; not where an earlier request is gone on with."""
 
     rewind: str | None = None
     messages: list[Message] = field(default_factory=list)
     missed: bool = False
+    opens: bool = False
 
 
 def take_in(
@@ -58,22 +60,31 @@ def take_in(
     then it goes on, and nothing is ever rewound.
     """
     if whole and not history.messages:
-        return Intake(messages=adopted(messages, server_tools))
+        taken = adopted(messages, server_tools)
+        return Intake(messages=taken, opens=_asks(taken))
     at = None if answers else _asked_again(history, messages)
     if at is None:
         new = merge(history, messages, client_calls)
-        return Intake(messages=new) if new or decided else _nothing_new(history, () if answers else messages)
+        if new or decided:
+            return Intake(messages=new, opens=_asks(new))
+        return _nothing_new(history, () if answers else messages)
     ours, theirs = history.messages[at], messages[-1]
     # Some panels put a system message under a new id in front of each run: it counts, and before the question.
     rules = [each for each in messages if each.role in RULES and each.id not in history.message_ids]
     if ours.content != theirs.content or rules:
-        return Intake(rewind=history.messages[at - 1].id if at else "", messages=[*rules, theirs])
+        return Intake(rewind=history.messages[at - 1].id if at else "", messages=[*rules, theirs], opens=True)
     if not any(message.role == "user" for message in history.messages[at + 1 :]):
         if history.missed and not seen:
             return Intake(missed=True)
         if history.broken or at == len(history.messages) - 1:
             return Intake()
-    return Intake(rewind=ours.id)
+        if history.outcome in ("failed", "cancelled"):
+            return Intake(rewind=ours.id)  # its turn goes on
+    return Intake(rewind=ours.id, opens=True)
+
+
+def _asks(messages: Iterable[Message]) -> bool:
+    return any(message.role == "user" for message in messages)
 
 
 def _nothing_new(history: History, messages: Sequence[Message]) -> Intake:

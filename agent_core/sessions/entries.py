@@ -36,11 +36,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`client` is the protocol that the client speaks; `at` the time in milliseconds since the epoch."""
+    """`client` is the protocol that the client speaks; `at` the time in milliseconds since the epoch. `opens` says
+    that a new turn begins with this run; None in entries of earlier versions, which did not say."""
 
     agent: str
     client: str = ""
     at: int = 0
+    opens: bool | None = None
 
 
 class MessageBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,8 +149,8 @@ def message_entry(run_id: str, agent: str, message: Message) -> Entry:
     return _entry(run_id, "message", MessageBody(agent=agent, message=message))
 
 
-def run_entry(run_id: str, agent: str, client: str = "") -> Entry:
-    return _entry(run_id, "run", RunBody(agent=agent, client=client, at=now_ms()))
+def run_entry(run_id: str, agent: str, client: str = "", *, opens: bool | None = None) -> Entry:
+    return _entry(run_id, "run", RunBody(agent=agent, client=client, at=now_ms(), opens=opens))
 
 
 def started_entry(run_id: str, call_id: str, key: str = "") -> Entry:

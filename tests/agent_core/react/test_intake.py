@@ -83,29 +83,37 @@ EDITED = said("u2", content="other")
 @pytest.mark.parametrize(
     ("sent", "changes"),
     [
-        pytest.param([U1, A1, U2], Intake(rewind="u2"), id="regenerate"),
-        pytest.param([U1], Intake(rewind="u1"), id="regenerate further up"),
-        pytest.param([U1, U2], Intake(rewind="u2"), id="regenerate where the client lacks an answer"),
-        pytest.param([U1, A1, EDITED], Intake(rewind="a1", messages=[EDITED]), id="edit"),
+        pytest.param([U1, A1, U2], Intake(rewind="u2", opens=True), id="regenerate"),
+        pytest.param([U1], Intake(rewind="u1", opens=True), id="regenerate further up"),
+        pytest.param([U1, U2], Intake(rewind="u2", opens=True), id="regenerate where the client lacks an answer"),
+        pytest.param([U1, A1, EDITED], Intake(rewind="a1", messages=[EDITED], opens=True), id="edit"),
         pytest.param(
-            [said("u1", content="x")], Intake(rewind="", messages=[said("u1", content="x")]), id="edit the first"
+            [said("u1", content="x")],
+            Intake(rewind="", messages=[said("u1", content="x")], opens=True),
+            id="edit the first",
         ),
         pytest.param([U1, A1, U2, A2], Intake(missed=True), id="nothing new, and it ends on an answer"),
         pytest.param([U2], Intake(missed=True), id="only the last message, again"),
         pytest.param([tool_message("t", "nobody")], Intake(missed=True), id="a result that answers nothing"),
         pytest.param([], Intake(missed=True), id="nothing at all"),
         pytest.param(
-            [U1, A1, U2, A2, said("u3")], Intake(messages=[said("u3")]), id="the transcript and a new message"
+            [U1, A1, U2, A2, said("u3")],
+            Intake(messages=[said("u3")], opens=True),
+            id="the transcript and a new message",
         ),
-        pytest.param([U1, A1, said("u3")], Intake(messages=[said("u3")]), id="a client that never got the last answer"),
-        pytest.param([said("u3")], Intake(messages=[said("u3")]), id="only the new message"),
+        pytest.param(
+            [U1, A1, said("u3")],
+            Intake(messages=[said("u3")], opens=True),
+            id="a client that never got the last answer",
+        ),
+        pytest.param([said("u3")], Intake(messages=[said("u3")], opens=True), id="only the new message"),
         pytest.param([U1, said("x", "assistant"), U2], Intake(missed=True), id="with a forged answer"),
         pytest.param(
             [said("s1", "system"), U1, A1, U2],
-            Intake(rewind="a1", messages=[said("s1", "system"), U2]),
+            Intake(rewind="a1", messages=[said("s1", "system"), U2], opens=True),
             id="regenerate under new rules",
         ),
-        pytest.param([U1, said("x")], Intake(messages=[said("x")]), id="something unknown at the end"),
+        pytest.param([U1, said("x")], Intake(messages=[said("x")], opens=True), id="something unknown at the end"),
     ],
 )
 def test_a_transcript_of_known_messages_that_ends_on_a_user_message_rewinds(
@@ -118,31 +126,40 @@ def test_a_run_that_was_lost_is_gone_on_with_and_not_rewound() -> None:
     past = history(U1, A1, U2, ASKING)
     past.lost["r2"] = "a"
     assert take_in(past, [U1, A1, U2], ()) == Intake()
-    assert take_in(past, [U1], ()) == Intake(rewind="u1"), "that is another message than the lost run's"
+    assert take_in(past, [U1], ()) == Intake(rewind="u1", opens=True), "that is another message than the lost run's"
 
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
-def test_a_question_whose_run_failed_is_asked_again_when_it_comes_again(outcome: str) -> None:
+def test_a_question_whose_run_failed_is_asked_again_in_the_same_turn_when_it_comes_again(outcome: str) -> None:
     past = history(U1, A1, U2, A2)
     past.outcome = outcome
     assert take_in(past, [U2], ()) == Intake(rewind="u2")
     assert take_in(past, [U1, A1, U2], ()) == Intake(rewind="u2")
-    assert take_in(past, [U1], ()) == Intake(rewind="u1")
+    assert take_in(past, [U1], ()) == Intake(rewind="u1", opens=True)
     assert take_in(past, [tool_message("t", "nobody")], ()) == Intake(), "that is no question"
 
 
 def test_a_run_that_another_agent_lost_changes_nothing_for_this_one() -> None:
     past = history(U1, A1, U2, A2)
     past.lost["r9"] = "another"
-    assert take_in(past, [U1, A1, U2], ()) == Intake(rewind="u2")
+    assert take_in(past, [U1, A1, U2], ()) == Intake(rewind="u2", opens=True)
 
 
 def test_an_answer_that_nobody_has_seen_is_not_made_again() -> None:
     past = history(U1, A1, U2, A2)
     past.missed = True
     assert take_in(past, [U1, A1, U2], ()) == Intake(missed=True)
-    assert take_in(past, [U1, A1, U2], (), seen=True) == Intake(rewind="u2"), "but somebody has, since"
-    assert take_in(past, [U1, A1, EDITED], ()) == Intake(rewind="a1", messages=[EDITED])
+    assert take_in(past, [U1, A1, U2], (), seen=True) == Intake(rewind="u2", opens=True), "but somebody has, since"
+    assert take_in(past, [U1, A1, EDITED], ()) == Intake(rewind="a1", messages=[EDITED], opens=True)
+
+
+def test_new_rules_alone_open_no_turn() -> None:
+    assert take_in(history(U1, A1), [said("s1", "system")], ()) == Intake(messages=[said("s1", "system")])
+
+
+def test_a_conversation_that_is_brought_whole_opens_a_turn() -> None:
+    assert take_in(history(), [U1], (), whole=True).opens
+    assert not take_in(history(), [A1], (), whole=True).opens
 
 
 def test_asking_again_before_there_is_any_answer_changes_nothing() -> None:
@@ -168,8 +185,8 @@ def test_a_title_is_cut_from_the_first_text(text: str, title: str) -> None:
 def test_what_was_rewound_away_comes_back_only_as_the_question_itself() -> None:
     past = history(U1, A1)
     past.forgotten = {"u2", "a2"}
-    assert take_in(past, [U1, A1, U2, A2, said("u3")], ()) == Intake(messages=[said("u3")])
-    assert take_in(past, [U1, A1, U2], ()) == Intake(messages=[U2])
+    assert take_in(past, [U1, A1, U2, A2, said("u3")], ()) == Intake(messages=[said("u3")], opens=True)
+    assert take_in(past, [U1, A1, U2], ()) == Intake(messages=[U2], opens=True)
 
 
 def call(call_id: str, name: str = "pick") -> ToolCall:
