@@ -1,10 +1,15 @@
 """What every test starts from."""
 
 import os
+import signal
 
 import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No test writes to the data directory of the folder that it happens to run in."""
+    """No test writes to the data directory of the folder that it happens to run in. Ctrl-C means the same to the
+    processes that tests start, whoever started the tests: a shell ignores it in what it runs in the background,
+    and children inherit that."""
     os.environ["OSTINATO_STORE"] = "memory"
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -7,7 +7,7 @@ from statistics import median
 
 from bench.accept.figures import long_over_empty, seconds_to_first_answer, sqlite_over_memory
 from tests.faults.cuts import cut_at_each
-from tests.faults.endings import DRAIN, end_with_runs
+from tests.faults.endings import DRAIN, drain_beside_another, end_with_runs
 from tests.faults.kills import kill_again_and_again
 from tests.faults.outages import FAULTS, break_the_store
 from tests.faults.pairs import LEASE, run_through_both
@@ -80,6 +80,7 @@ async def restarts(folder: Path) -> Figure:
 
 
 async def endings(folder: Path) -> Figure:
+    await drain_beside_another(folder / "draining")
     found = await end_with_runs(folder / "server", 100)
     ends = f"{found.ends['draining']} draining, {found.ends['RUN_FINISHED']} finished"
     return Figure(measured=f"{found.seconds:.1f} s; {ends}", passed=found.seconds <= DRAIN + 3)

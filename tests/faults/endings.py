@@ -1,7 +1,7 @@
 """SIGTERM with many runs open: in a tool, in a model's answer, waiting for their session, and about to be done.
 
-Each ends with one terminal event, each that had begun is written down, and the process ends by the signal. While it
-drains, another server on the same data is refused in one sentence; afterwards it works.
+Each ends with one terminal event, each that had begun is written down, and the process ends by the signal. While a
+server drains, another one on the same data is refused in one sentence; afterwards it works.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tests.faults.workers import NotServed, Worker, started
 from tests.serving import Frame, run_input
 
 DRAIN = 3.0
-"""Seconds that the runs get: long enough for another server to start, and to be refused."""
+"""Seconds that the runs get."""
 
 PROGRAMS = {"tool": "mark hold:t{} say:1", "answer": "say:1000000", "ends": "mark say:3:ends"}
 KINDS = ("tool", "answer", "waits", "ends", "answer")
@@ -53,7 +53,6 @@ async def end_with_runs(folder: Path, runs: int) -> Ended:
             worker.send(signal.SIGTERM)
             gate.let_go("ends")
             ended = asyncio.create_task(worker.ended())
-            await _check_alone(worker)
             ends = [await each.task for each in opened]
             assert await ended == -signal.SIGTERM
         seconds = monotonic() - began
@@ -67,6 +66,29 @@ async def end_with_runs(folder: Path, runs: int) -> Ended:
         await worker.end()
         await check_kept(worker, ledger)
     return Ended(seconds=seconds, ends=Counter(str(end.get("code", end["type"])) for end in ends))
+
+
+async def drain_beside_another(folder: Path) -> None:
+    """The drain lasts for as long as the other server needs to start: a run's tool holds it open."""
+    ledger = Ledger()
+    variables = {"OSTINATO_DRAIN_SECONDS": "300"}
+    async with Gatehouse() as gate, started(folder, {**variables, "FAULTS_GATE": str(gate.port)}) as worker:
+        async with calling(worker.url) as http:
+            body = run_input("mark hold:long say:1", thread="long")
+            running = asyncio.create_task(finish(http, body, ledger))
+            await gate.arrived("long")
+            worker.send(signal.SIGTERM)
+            ended = asyncio.create_task(worker.ended())
+            await _check_alone(worker)
+            assert not ended.done()
+            gate.let_go("long")
+            await running
+            assert await ended == -signal.SIGTERM
+        await worker.start()
+        async with calling(worker.url) as http:
+            await finish(http, run_input("mark say:1", thread="long"), ledger)
+        await worker.end()
+        await check_kept(worker, ledger)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +129,9 @@ class _Attentive(Ear):
 
 
 async def _check_alone(worker: Worker) -> None:
+    async with httpx.AsyncClient(base_url=worker.url, timeout=20) as http, asyncio.timeout(20):
+        while (await http.get("/readyz")).status_code != 503:  # noqa: ASYNC110 - a signal of another process
+            await asyncio.sleep(0.01)
     variables = {"OSTINATO_STORE": "sqlite", "OSTINATO_DATA_DIR": str(worker.data)}
     second = Worker(worker.folder / "second", variables)
     with pytest.raises(NotServed) as refusal:

@@ -286,6 +286,11 @@ async def test_side_by_side_the_guards_hold_as_one_by_one() -> None:
     for parallel in (False, True):
         office = Office(always(*asked), parallel_tool_calls=parallel)
         events = await office.go()
-        seen.append((trips(events), sorted(office.ran), sorted(told(events))))
+        # A circle is told of beside the result that closes it, and which one comes last is open side by side.
+        whats = [(guard, action, count) for guard, action, _, count in trips(events)]
+        parts = [each.partition("\n\n") for each in told(events)]
+        notes = sum(1 for _, note, _ in parts if note)
+        seen.append((whats, sorted(office.ran), sorted(result for result, _, _ in parts), notes))
         await ended(office, events)
     assert seen[0] == seen[1]
+    assert seen[0][3] == 1
