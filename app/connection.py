@@ -1,6 +1,7 @@
-"""uvicorn's connection, with what it lacks: a deadline on requests that do not come to an end.
+"""uvicorn's connection, with what it lacks: bounds on requests that do not come to an end.
 
-Without one, a peer that connects and says nothing, or drips its headers or its body, is kept for ever.
+Without them, a peer that connects and says nothing, or drips its headers or its body, is kept for ever, and one
+that sends headers without end fills the memory.
 """
 
 import asyncio
@@ -8,18 +9,27 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.errors import error_answer
+
 TRANSPORT = "ostinato.transport"
 """The ASGI extension whose `transport` is the one of the request's connection."""
 
 REQUEST_SECONDS = 10.0
 """How long a request may take to arrive, headers and body, from the first byte (or from connecting)."""
 
+LARGEST_HEAD = 64 * 1024
+"""Bytes behind the first piece of a request that bring nothing of a body: its line and its headers, or its trailers.
+What a complete request may have is less, and HeaderLimit's to say. h11 has the same bound."""
+
 
 class Connection(HttpToolsProtocol):
-    """One connection. A request that does not arrive in time closes it; idle ones are uvicorn's to close."""
+    """One connection. A request that does not arrive in time, or whose headers do not end, closes it; idle ones are
+    uvicorn's to close."""
 
     request_seconds = REQUEST_SECONDS
     _deadline: asyncio.TimerHandle | None = None
+    _moved = False
+    _aside = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -29,11 +39,27 @@ class Connection(HttpToolsProtocol):
         self._arrived()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        self._moved = False
+        super().data_received(data)
+        self._aside = 0 if self._moved else self._aside + len(data)
+        if self._aside > LARGEST_HEAD and not self.transport.is_closing():
+            self._refuse()
+
     def on_message_begin(self) -> None:
+        self._moved = True
         super().on_message_begin()
         self.scope["extensions"] = {TRANSPORT: {"transport": self.transport}}
         if self._deadline is None:
             self._expect()
+
+    def on_headers_complete(self) -> None:
+        self._moved = True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._moved = True
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._arrived()
@@ -46,6 +72,15 @@ class Connection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _refuse(self) -> None:
+        """Close the connection, with an answer unless one is being given already."""
+        if self.cycle is None or self.cycle.response_complete:
+            answer = error_answer({}, "invalid_request", "The request's headers do not end.", status=431)
+            head = [b"HTTP/1.1 431 Request Header Fields Too Large", b"connection: close"]
+            head += (name + b": " + value for name, value in answer.raw_headers)
+            self.transport.write(b"\r\n".join(head) + b"\r\n\r\n" + bytes(answer.body))
+        self.transport.close()
 
     def _late(self) -> None:
         self._deadline = None

@@ -15,7 +15,8 @@ What may be raised is what `agent_core.errors` draws, and beside it:
     ├── Forbidden           403  a Host or an Origin that is not allowed
     ├── NotFound            404
     ├── BodyTooLarge        413
-    └── WrongContentType    415
+    ├── WrongContentType    415
+    └── HeadersTooLarge     431
 """
 
 import logging
@@ -114,6 +115,12 @@ class WrongContentType(Refusal):
     """The body is not JSON in UTF-8. The stricter check also keeps browsers from skipping the preflight."""
 
     status = 415
+
+
+class HeadersTooLarge(Refusal):
+    """RFC 6585, section 5."""
+
+    status = 431
 
 
 def request_id(scope: MutableMapping[str, Any]) -> str:

@@ -1,11 +1,40 @@
-"""What a request may bring: how large its body is, and in which form."""
+"""What a request may bring: how many headers, how large its body is, and in which form."""
 
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import BodyTooLarge, Refusal, WrongContentType
+from app.errors import BodyTooLarge, HeadersTooLarge, Refusal, WrongContentType, refuse
 
 LINES = frozenset({"application/x-ndjson", "application/jsonl"})
 """Never text/plain: a page of a foreign origin may send that without asking first (the CORS preflight)."""
+
+
+MOST_HEADERS = 100
+"""How many headers a request may have."""
+
+LARGEST_HEADERS = 32 * 1024
+"""Bytes of all names and values of a request's headers together."""
+
+
+class HeaderLimit:
+    """Pure ASGI: answers 431 to a request with more headers than anything here needs, before its body is read and
+    before anybody looks at them. Under every server: what a server reads until it has a request is its own to bound.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = _too_many(scope["headers"]) if scope["type"] == "http" else None
+        await (self.app if refusal is None else refuse(scope, refusal))(scope, receive, send)
+
+
+def _too_many(headers: list[tuple[bytes, bytes]]) -> HeadersTooLarge | None:
+    if len(headers) > MOST_HEADERS:
+        return HeadersTooLarge(f"The request has more than {MOST_HEADERS} headers.")
+    if sum(len(name) + len(value) for name, value in headers) > LARGEST_HEADERS:
+        return HeadersTooLarge(f"The request's headers have more than {LARGEST_HEADERS} bytes.")
+    return None
 
 
 class UploadTooLarge(BodyTooLarge):

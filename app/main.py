@@ -15,6 +15,7 @@ from app.auth import Door, Guard, Keys, check_bind
 from app.errors import Answers, install_handlers
 from app.health import Health
 from app.housekeeping import Housekeeping
+from app.limits import HeaderLimit
 from app.routes import agui, interrupts, openai, runs, sessions, system, transfers
 from app.runs.halves import Halves
 from app.runs.registry import Runs
@@ -136,7 +137,7 @@ def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
     """Put the layers around the routes, from the inside out.
 
     Answers that refuse a key carry CORS headers, so that a page can read them; a Host or an Origin
-    that is not allowed gets no further than the Door.
+    that is not allowed gets no further than the Door, and too many headers not even there.
     """
     app.add_middleware(Guard, keys=keys)
     app.add_middleware(Answers)
@@ -149,3 +150,4 @@ def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
             expose_headers=ANSWER_HEADERS,
         )
     app.add_middleware(Door, keyless=not keys, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
+    app.add_middleware(HeaderLimit)
