@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 from fastapi import FastAPI
-from starlette.middleware.cors import CORSMiddleware
 
 from agent_core.agent import Agent
 from agent_core.engine import Engine
@@ -12,6 +11,7 @@ from agent_core.gate import Gate
 from agent_core.models.base import Timeouts
 from app.agents import ConverterFactory, Roster, check_converters, load
 from app.auth import Door, Guard, Keys, check_bind
+from app.cors import Cors
 from app.errors import Answers, install_handlers
 from app.health import Health
 from app.housekeeping import Housekeeping
@@ -24,17 +24,6 @@ from app.services import Services
 from app.settings import Settings, read_settings
 from app.stores import Opening
 from app.telemetry import hold_back_libraries
-
-REQUEST_HEADERS = (
-    "Accept",
-    "Authorization",
-    "Content-Type",
-    "Idempotency-Key",
-    "Last-Event-ID",
-    "X-On-Disconnect",
-    "X-Session-Id",
-)
-ANSWER_HEADERS = ("Retry-After", "X-Request-Id", "X-Should-Retry")
 
 
 def create_app(
@@ -142,12 +131,6 @@ def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
     app.add_middleware(Guard, keys=keys)
     app.add_middleware(Answers)
     if settings.allowed_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.allowed_origins,
-            allow_methods=("GET", "POST", "PATCH", "DELETE"),
-            allow_headers=REQUEST_HEADERS,
-            expose_headers=ANSWER_HEADERS,
-        )
+        app.add_middleware(Cors, origins=settings.allowed_origins)
     app.add_middleware(Door, keyless=not keys, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
     app.add_middleware(HeaderLimit)
