@@ -255,6 +255,10 @@ class Rewound(Event, frozen=True, kw_only=True):
 
 
 class MessagesSnapshot(Event, frozen=True, kw_only=True):
-    """The conversation as it stands, for a reader that cannot have every event. No run emits it."""
+    """The conversation as it stands, for a reader that cannot have every event, or that is told what there is.
+
+    `clients` are the clients that have had runs in the session, each a word of the application's (`RunInput.client`).
+    """
 
     messages: tuple[Message, ...]
+    clients: frozenset[str] = frozenset()

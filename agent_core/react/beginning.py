@@ -47,6 +47,7 @@ async def begin(run: Run) -> bool:
     await run.append(*entries)
     run.begun = True
     history.lost.clear()
+    history.clients.add(run.input.client)
     history.decisions |= answers.decisions
     if intake.rewind is not None:
         history.rewind(intake.rewind)
@@ -98,7 +99,8 @@ def _tell(run: Run, intake: Intake, lost: list[Message]) -> None:
     for result in (*lost, *unasked):  # the client knows its own answers; these are ours
         run.emit(result_event(run, result))
     if intake.missed:
-        run.emit(MessagesSnapshot(run_id=run.run_id, messages=tuple(history.messages)))
+        clients = frozenset(history.clients)
+        run.emit(MessagesSnapshot(run_id=run.run_id, messages=tuple(history.messages), clients=clients))
         run.answer = next((each for each in reversed(history.messages) if each.role == "assistant"), None)
         if run.answer is not None:
             run.emit(FinalOutput(run_id=run.run_id, reply_id=run.answer.id, text=run.answer.text))

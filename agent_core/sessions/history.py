@@ -38,6 +38,7 @@ class History:
     - missed: whether that run ended while nobody read it
     - asked: what calls wait for, or have waited for, each under its call's id; decisions: the answers, each
       under its interrupt's id
+    - clients: with which the session's runs were begun, in the words of `RunInput.client`
     - title, state: the session's; `state_patches` counts the patches since its last whole value
     """
 
@@ -50,6 +51,7 @@ class History:
     lost: dict[str, str] = field(default_factory=dict)
     outcome: str = ""
     missed: bool = False
+    clients: set[str] = field(default_factory=set)
     title: str = ""
     state: Any = None
     state_patches: int = 0
@@ -141,6 +143,7 @@ def _take(
     match body:
         case RunBody():
             history.lost[entry.run_id] = body.agent
+            history.clients.add(body.client)
             if body.agent == agent:
                 history.outcome, history.missed = "", False
         case EndBody():

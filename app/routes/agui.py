@@ -36,18 +36,25 @@ async def run_agent(request: Request) -> Response:
     key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
     if LAST_EVENT_ID in request.headers:
         event_id(request, LAST_EVENT_ID)  # a bad one is refused, whether there is such a run or not
-        again = await reattach(request, key, asked.run_id, LAST_EVENT_ID, asked.dialect)
+        again = await reattach(request, key, asked.run_id, LAST_EVENT_ID, asked)
         if again is not None:
             return again
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
-    wire = AguiStream(asked.thread_id, asked.run_id, asked.dialect, converters, asked.parent_run_id)
+    wire = AguiStream(
+        asked.thread_id,
+        asked.run_id,
+        asked.dialect,
+        converters,
+        asked.parent_run_id,
+        reasoning=asked.reasoning,
+    )
     served = services.runs.start(
         agent,
         replace(
             asked.input,
             seen=services.runs.was_read(key.user_id, key.session_id),
-            client=f"agui/{asked.dialect.value}",
+            client=asked.client,
         ),
         user_id=key.user_id,
         session_id=key.session_id,

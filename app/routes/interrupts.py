@@ -42,7 +42,7 @@ from converters.parsing import read_object
 
 router = APIRouter(prefix="/sessions")
 
-CLIENT = f"agui/{Dialect.V1.value}"
+CLIENT = "agui"
 
 
 @router.api_route("/{session_id}/interrupts", methods=READ, response_model=None)

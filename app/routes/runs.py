@@ -19,7 +19,7 @@ from app.runs.resume import NeverSent, resume
 from app.runs.run import ServedRun
 from app.services import services_of
 from app.sse import HEADERS, RunStream, pieces
-from converters.agui.dialect import Dialect
+from converters.agui.decode import AguiRequest
 from converters.agui.ids import UNKNOWN, FrameId, parse_id
 from converters.agui.stream import AguiStream
 
@@ -43,18 +43,18 @@ async def events(request: Request) -> Response:
 
 
 async def reattach(
-    request: Request, key: SessionKey, run_id: str, name: str, dialect: Dialect | None = None
+    request: Request, key: SessionKey, run_id: str, name: str, asked: AguiRequest | None = None
 ) -> Response | None:
     """The response that goes on with a run; None where the user has no such run in this session.
 
-    `name` is the header or the parameter that says where; `dialect` is the caller's, where it is known; else it
-    is that in which the run was begun. Raises InvalidRequest for an id that is none, or that the run has not
-    sent.
+    `name` is the header or the parameter that says where; `asked` is the caller's request, where it has one, which
+    says what it takes; else it is what the client takes that began the run. Raises InvalidRequest for an id that
+    is none, or that the run has not sent.
     """
     services = services_of(request)
     served = services.runs.find(key.user_id, key.session_id, run_id)
     if served is not None and served.log.readable:
-        return await _from_log(request, served, event_id(request, name), name)
+        return await _from_log(request, served, event_id(request, name), name, asked)
     try:
         past = await find_past(services.engine, key, run_id)
     except HeldElsewhere:
@@ -69,7 +69,7 @@ async def reattach(
         raise _never_sent(name)
     if after is not None and after.event == last:
         return Response(status_code=204)  # a client that has the terminal event
-    return _from_store(request, key, run_id, past, dialect or past.dialect)
+    return _from_store(request, key, run_id, past, asked)
 
 
 def event_id(request: Request, name: str) -> FrameId | None:
@@ -83,13 +83,22 @@ def event_id(request: Request, name: str) -> FrameId | None:
     return found
 
 
-async def _from_log(request: Request, served: ServedRun, after: FrameId | None, name: str) -> Response:
+async def _from_log(
+    request: Request, served: ServedRun, after: FrameId | None, name: str, asked: AguiRequest | None
+) -> Response:
     services = services_of(request)
 
     def make() -> AguiStream:
         manner = served.manner
         converters = [make() for make in services.converters]
-        return AguiStream(served.session_id, served.run_id, manner.dialect, converters, manner.parent_run_id)
+        return AguiStream(
+            served.session_id,
+            served.run_id,
+            manner.dialect,
+            converters,
+            manner.parent_run_id,
+            reasoning=asked is not None and asked.reasoning,
+        )
 
     attached = served.attach()
     try:
@@ -114,10 +123,11 @@ async def _from_log(request: Request, served: ServedRun, after: FrameId | None, 
     )
 
 
-def _from_store(request: Request, key: SessionKey, run_id: str, past: Past, dialect: Dialect) -> Response:
+def _from_store(request: Request, key: SessionKey, run_id: str, past: Past, asked: AguiRequest | None) -> Response:
     """The run in its trimmed form. Only the terminal frame has an id, which fits those that were sent before."""
     converters = [make() for make in services_of(request).converters]
-    wire = AguiStream(key.session_id, run_id, dialect, converters)
+    dialect, reasoning = (past.dialect, False) if asked is None else (asked.dialect, asked.reasoning)
+    wire = AguiStream(key.session_id, run_id, dialect, converters, reasoning=reasoning)
     number = (past.last or UNKNOWN) - 1
     data = wire.rejoin(past.picture, number, marked=False) + wire.feed([past.end])
 

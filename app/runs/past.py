@@ -13,7 +13,7 @@ from agent_core.sessions.entries import EndBody, Entry, RunBody, SessionKey, bod
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
 from app.runs.picture import tell
-from converters.agui.dialect import Dialect
+from converters.agui.dialect import Dialect, dialect_of
 
 
 class HeldElsewhere(Exception):
@@ -49,10 +49,10 @@ async def find_past(engine: Engine, key: SessionKey, run_id: str) -> Past | None
         end = None if found is None else found[2]
     history = history_of(entries, agent)
     return Past(
-        picture=tell(run_id, agent, history.messages, history.state),
+        picture=tell(run_id, agent, history),
         end=_event(run_id, end, history.pending),
         last=0 if end is None else end.last,
-        dialect=_dialect(client),
+        dialect=dialect_of(client),
     )
 
 
@@ -91,10 +91,6 @@ async def _last_word(engine: Engine, key: SessionKey, run_id: str, entries: Sequ
             await answer_of(engine.store.release(lease))
     finally:
         ticket.leave()
-
-
-def _dialect(client: str) -> Dialect:
-    return Dialect.OLD if client == f"agui/{Dialect.OLD.value}" else Dialect.V1
 
 
 def _event(run_id: str, end: EndBody | None, pending: tuple[Interrupt, ...]) -> AgentEnd | RunFailed:

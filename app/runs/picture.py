@@ -1,11 +1,11 @@
 """What a run amounts to: for a reader that cannot have all of its events any more."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot
 from agent_core.messages import Message
 from agent_core.react.run import Run
+from agent_core.sessions.history import History
 from agent_core.sessions.state import copy_of
 
 
@@ -21,14 +21,15 @@ def picture_of(run: Run) -> tuple[Event, ...]:
         message, opened = run.reply.picture()
         if message is not None:
             messages.append(message)
-    return (*tell(run.run_id, run.agent.name, messages, run.history.state), *opened)
+    return (*tell(run.run_id, run.agent.name, run.history, messages), *opened)
 
 
-def tell(run_id: str, agent: str, messages: Sequence[Message], state: Any) -> tuple[Event, ...]:
-    """A run's start and what the session has: its messages and its state, where there are any."""
+def tell(run_id: str, agent: str, history: History, messages: Sequence[Message] | None = None) -> tuple[Event, ...]:
+    """A run's start and what the session has: its messages (or these) and its state, where there are any."""
     events: list[Event] = [AgentStart(run_id=run_id, agent=agent)]
-    if messages:
-        events.append(MessagesSnapshot(run_id=run_id, messages=tuple(messages)))
+    told, state = tuple(history.messages if messages is None else messages), history.state
+    if told:
+        events.append(MessagesSnapshot(run_id=run_id, messages=told, clients=frozenset(history.clients)))
     if state is not None:
         events.append(StateSnapshot(run_id=run_id, value=copy_of(state), size=len(str(state))))
     return tuple(events)

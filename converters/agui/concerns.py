@@ -17,8 +17,11 @@ from converters.agui.usage import TokenUsage
 from converters.chain import Converter
 
 
-def converters(thread_id: str, run_id: str, parent_run_id: str | None = None) -> list[Converter]:
-    """The converters of one reader, RAW last. A user's own go in front of them and so win."""
+def converters(
+    thread_id: str, run_id: str, parent_run_id: str | None = None, *, reasoning: bool = False
+) -> list[Converter]:
+    """The converters of one reader, RAW last. A user's own go in front of them and so win. `reasoning`: the reader
+    has shown that it takes `reasoning` messages."""
     return [
         Run(thread_id, run_id, parent_run_id),
         Text(),
@@ -30,6 +33,6 @@ def converters(thread_id: str, run_id: str, parent_run_id: str | None = None) ->
         Activity(),
         Customs(),
         StateSync(),
-        Messages(),
+        Messages(reasoning=reasoning),
         Raw(),
     ]

@@ -18,7 +18,7 @@ from agent_core.errors import InvalidRequest
 from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.run_input import RunInput
 from agent_core.tools.base import NAME_PATTERN, ToolSpec
-from converters.agui.dialect import Dialect
+from converters.agui.dialect import Dialect, client_word
 from converters.agui.messages import to_messages
 from converters.agui.resume import answers_of
 from converters.agui.tidy import tidy
@@ -33,13 +33,19 @@ _TOOL_NAME = re.compile(NAME_PATTERN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AguiRequest:
-    """A request to run. The session is the thread; `dialect` says how to answer."""
+    """A request to run. The session is the thread; `dialect` says how to answer, `reasoning` whether the client has
+    sent a message of that role."""
 
     thread_id: str
     run_id: str
     dialect: Dialect
+    reasoning: bool
     parent_run_id: str | None
     input: RunInput
+
+    @property
+    def client(self) -> str:
+        return client_word(self.dialect, reasoning=self.reasoning)
 
 
 def parse_run_input(body: bytes) -> AguiRequest:
@@ -64,6 +70,7 @@ def parse_run_input(body: bytes) -> AguiRequest:
         thread_id=given.thread_id,
         run_id=given.run_id,
         dialect=Dialect.of(given.protocol_version),
+        reasoning=any(message.role == "reasoning" for message in given.messages),
         parent_run_id=given.parent_run_id,
         input=RunInput(
             messages=messages,

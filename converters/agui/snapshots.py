@@ -8,6 +8,7 @@ import orjson
 from agent_core.events import Event, MessagesSnapshot, Rewound, StateDelta, StateSnapshot
 from agent_core.messages import Message
 from converters.agui.custom import custom
+from converters.agui.dialect import take_reasoning
 from converters.agui.encode import compose
 from converters.agui.to_wire import Members, to_agui
 from converters.wire import TEXT_LIMIT, Frame, cut, server_sent, text_json, to_json
@@ -20,14 +21,18 @@ class Messages:
     """The conversation as it stands, as MESSAGES_SNAPSHOT, and that an earlier part of it counts no more, as
     CUSTOM `session_rewound`.
 
-    Clients of before 1.0 know no reasoning messages, media as `binary` parts, and no media in results.
+    Clients of before 1.0 know media as `binary` parts and no media in results, and those of them that have not
+    shown it, in the request that is answered (`reasoning`) or in one of the session's, no reasoning messages.
     """
 
     claims = (MessagesSnapshot, Rewound)
 
+    def __init__(self, *, reasoning: bool = False) -> None:
+        self._reasoning = reasoning
+
     def convert(self, event: Event) -> Sequence[Frame]:
         if isinstance(event, MessagesSnapshot):
-            return (snapshot(event.messages),)
+            return (snapshot(event.messages, reasoning=self._reasoning or take_reasoning(event.clients)),)
         if isinstance(event, Rewound):
             return (custom("session_rewound", {"after": event.after}),)
         return ()
@@ -46,11 +51,11 @@ class StateSync:
         return ()
 
 
-def snapshot(messages: Sequence[Message]) -> Frame:
+def snapshot(messages: Sequence[Message], *, reasoning: bool = False) -> Frame:
     """MESSAGES_SNAPSHOT. Where it would be too large for a frame, long texts are cut, each with a note, and
-    if that is not enough, the oldest messages are left out."""
+    if that is not enough, the oldest messages are left out. With `reasoning` a client of before 1.0 gets thinking."""
     shown = _fitting(to_agui(messages))
-    older = [_before_1_0(each) for each in shown if each["role"] != "reasoning"]
+    older = [_before_1_0(each) for each in shown if reasoning or each["role"] != "reasoning"]
     frame = compose({"type": "MESSAGES_SNAPSHOT", "messages": shown})
     if older == shown:
         return frame

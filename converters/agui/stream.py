@@ -21,7 +21,8 @@ class AguiStream:
     """The chain and the order of one reader. Synchronous; knows nothing of sockets.
 
     `converters` are the user's own instances for this reader, in front of the standard ones. An event
-    whose converter raises is left out; the first such failure of a reader is logged.
+    whose converter raises is left out; the first such failure of a reader is logged. `reasoning`: the reader's own
+    request has shown that it takes `reasoning` messages; what the session's have shown comes with the events.
 
     Every frame has an id (see `ids`). Events are counted from the first on, so a reader that comes back is
     fed all that it had once more, and what that makes is thrown away.
@@ -34,9 +35,12 @@ class AguiStream:
         dialect: Dialect,
         converters: Sequence[Converter] = (),
         parent_run_id: str | None = None,
+        *,
+        reasoning: bool = False,
     ) -> None:
         self._run_id = run_id
-        self._chain = Chain([*map(Checked, converters), *standard(thread_id, run_id, parent_run_id)])
+        concerns = standard(thread_id, run_id, parent_run_id, reasoning=reasoning)
+        self._chain = Chain([*map(Checked, converters), *concerns])
         self._order = Order(started(thread_id, run_id, parent_run_id), dialect)
         self._number = 0  # of the last event
         self._failed = False

@@ -1,6 +1,7 @@
 """What is told whole: messages and state, in both dialects, and within a frame's size."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ TALK = (
 )
 
 
-def snapshot(*messages: Message, dialect: Dialect = Dialect.V1) -> list[dict[str, Any]]:
-    event = MessagesSnapshot(run_id=RUN, messages=messages)
+def snapshot(
+    *messages: Message, dialect: Dialect = Dialect.V1, clients: Sequence[str] = (), reasoning: bool = False
+) -> list[dict[str, Any]]:
+    event = MessagesSnapshot(run_id=RUN, messages=messages, clients=frozenset(clients))
     if dialect is Dialect.OLD:  # the protocol's models do not know `binary` any more
-        stream = AguiStream(THREAD, RUN, dialect)
+        stream = AguiStream(THREAD, RUN, dialect, reasoning=reasoning)
         stream.feed([START])
         told = stream.feed([event]).partition(b"data: ")[2]
         assert len(told) + 6 <= 1_000_000
@@ -55,6 +58,25 @@ def test_clients_of_before_1_0_get_no_reasoning_and_media_as_they_know_it() -> N
         {"type": "text", "text": "look"},
         {"type": "binary", "mimeType": "image/png", "data": "QUJD"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("clients", "reasoning", "takes"),
+    [
+        ((), True, True),
+        (("agui/1.0",), False, True),
+        (("agui/0.x", "agui/0.x+reasoning"), False, True),
+        (("agui/0.x",), False, False),
+        (("", "agui", "openai", "agui/2.0+reasoning"), False, False),
+    ],
+)
+def test_those_that_have_shown_that_they_take_it_get_reasoning_and_the_rest_as_before(
+    clients: tuple[str, ...], reasoning: bool, takes: bool
+) -> None:
+    shown = snapshot(*TALK, dialect=Dialect.OLD, clients=clients, reasoning=reasoning)
+    thinking = [each for each in shown if each["role"] == "reasoning"]
+    assert thinking == ([{"id": "m1-thinking-1", "role": "reasoning", "content": "hm"}] if takes else [])
+    assert [each for each in shown if each not in thinking] == snapshot(*TALK, dialect=Dialect.OLD)
 
 
 @pytest.mark.parametrize(("dialect", "parts"), [(Dialect.V1, 2), (Dialect.OLD, None)])
