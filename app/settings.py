@@ -35,7 +35,7 @@ class Settings(BaseSettings):
 
     - host, port: where it listens; port 0 takes a free one. Beyond loopback a key is required
     - store: where sessions live: `sqlite` (a file in `data_dir`), `memory`, or a `postgresql://` URL
-    - data_dir: where the server keeps its files, with mode 0700
+    - data_dir: where the server keeps its files, for its user alone (mode 0700)
     - journal_key: what entries are sealed with; a key of its own in `data_dir` where empty
     - on_disconnect: whether a run ends (`cancel`) or goes on (`continue`) when its last reader leaves
     - lease_seconds: how long a worker counts as alive after its last heartbeat

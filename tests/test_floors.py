@@ -77,6 +77,7 @@ ORDER = (
     "agent_core.sessions.sql.postgres",
     "agent_core.sessions.sql.store",
     "agent_core.sessions.in_memory",
+    "agent_core.sessions.data_dir",
     "agent_core.sessions.opening",
     "agent_core.sessions.keeper",
     "agent_core.sessions.leases",

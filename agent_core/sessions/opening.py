@@ -19,12 +19,16 @@ def is_postgres(where: str) -> bool:
 async def open_store(where: str, data_dir: Path, *, lease_seconds: float, journal_key: str | None = None) -> Store:
     """The store `memory`, `sqlite` (a file in the data directory) or a PostgreSQL URL, with the tables of this
     version. The journal's key and anchor are files in the data directory, whichever database it is; a key
-    that is given goes before the file.
+    that is given goes before the file. What of the directory is open to others is closed to them.
 
     Raises StoreError: one sentence, without key and URL.
     """
     if where == "memory":
         return InMemoryStore()
+    if where == "sqlite" or is_postgres(where):
+        from agent_core.sessions.data_dir import close_to_others
+
+        close_to_others(data_dir)
     if where == "sqlite":
         from agent_core.sessions.sql.sqlite import SqliteBackend
         from agent_core.sessions.sql.store import make_store
