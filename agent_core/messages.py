@@ -97,6 +97,18 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self.content
         return "".join(part.text for part in self.content if isinstance(part, TextPart))
 
+    @property
+    def says(self) -> bool:
+        """Whether the content holds anything: a text, or a medium."""
+        return bool(self.text) or any(isinstance(part, MediaPart) for part in self.content)
+
+
+def plain(content: str | tuple[Part, ...]) -> str | tuple[Part, ...]:
+    """The content as one text, unless it has media."""
+    if isinstance(content, str) or any(isinstance(part, MediaPart) for part in content):
+        return content
+    return "".join(part.text for part in content if isinstance(part, TextPart))
+
 
 def new_id(prefix: str) -> str:
     """A fresh id such as `msg_9f2c…`, unique across sessions (96 random bits)."""

@@ -186,7 +186,8 @@ def merge(history: History, messages: Sequence[Message], client_calls: Iterable[
 def _answer(call: ToolCall, message: Message, seen: set[str]) -> Message:
     message_id = message.id if message.id not in seen else new_id("result")
     seen.add(message_id)
-    return result_of(call, message.status, message.text or "(the client returned nothing)", message_id=message_id)
+    content = message.content if message.says else "(the client returned nothing)"
+    return result_of(call, message.status, content, message_id=message_id)
 
 
 def waiting_for_client(

@@ -8,7 +8,7 @@ that one damaged session cannot make a provider refuse every later run of it.
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from agent_core.messages import Message, Part, ResultStatus, ToolCall, new_id
+from agent_core.messages import Message, Part, ResultStatus, TextPart, ToolCall, new_id
 
 EXPLANATIONS: dict[ResultStatus, tuple[str, str]] = {
     "ok": ("", ""),
@@ -27,13 +27,17 @@ def result_of(
     """The tool message that answers the call. All but `ok` is said at the head of the text: providers
     have no member for it."""
     label, explanation = EXPLANATIONS[status]
+    if isinstance(content, tuple):
+        content = (TextPart(text=label.rstrip()), *content) if label else content
+    else:
+        content = f"{label}{content or explanation}"
     return Message(
         id=message_id or new_id("result"),
         role="tool",
         name=call.name,
         tool_call_id=call.id,
         status=status,
-        content=content if isinstance(content, tuple) else f"{label}{content or explanation}",
+        content=content,
     )
 
 

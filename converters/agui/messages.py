@@ -17,7 +17,7 @@ from ag_ui.core import (
     TextPart as AguiTextPart,
 )
 
-from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall
+from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, plain
 from converters.parsing import invalid, step
 
 LONGEST_ID = 256
@@ -60,13 +60,15 @@ def _message(message: AguiMessage) -> Message | None:
 
 
 def _result(message: ToolMessage) -> Message:
-    content = message.content
-    text = content if isinstance(content, str) else "".join(p.text for p in content if isinstance(p, AguiTextPart))
+    """What came of a call: a text, or parts where it has media; its `error` is the text where it has no other."""
+    content = plain(_content(message.content))
+    if message.error and isinstance(content, tuple) and not any(isinstance(part, TextPart) for part in content):
+        content = (TextPart(text=message.error), *content)
     return Message(
         id=message.id,
         role="tool",
         tool_call_id=message.tool_call_id,
-        content=text or message.error or "",
+        content=content or message.error or "",
         status="error" if message.error else "ok",
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from agent_core.messages import Message, ToolCall
+from agent_core.messages import Message, ToolCall, plain
 from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
 from converters.openai.parts import MOST_ITEMS, content_of, text_of
 from converters.parsing import step
@@ -51,7 +51,7 @@ def _message(index: int, value: object, path: str) -> Message:
             return _assistant(message_id, message, path)
         case "tool":
             call_id = needed_text(message, "tool_call_id", path)
-            content = "" if message.get("content") is None else text_of(message, path)
+            content = "" if message.get("content") is None else plain(content_of(message, path))
             return Message(id=message_id, role="tool", tool_call_id=call_id, content=content, name=name)
     raise refuse(step(path, "role"), "must be developer, system, user, assistant or tool.")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.messages import Message, ToolCall
+from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.react.pairing import open_calls, paired, result_of
 
 
@@ -52,6 +52,12 @@ def test_each_status_is_put_in_words() -> None:
     call = ToolCall(id="1", name="t")
     for status in ("error", "timed_out", "interrupted", "denied", "not_run"):
         assert result_of(call, status).text
+
+
+def test_a_status_is_put_in_words_in_front_of_media_too() -> None:
+    picture = MediaPart(kind="image", source="url", value="u")
+    assert result_of(ToolCall(id="1", name="t"), "error", (picture,)).content == (TextPart(text="Error:"), picture)
+    assert result_of(ToolCall(id="1", name="t"), "ok", (picture,)).content == (picture,)
 
 
 @given(

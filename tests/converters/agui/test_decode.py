@@ -109,6 +109,10 @@ def test_each_role_becomes_a_message_and_what_a_model_must_not_see_is_left_out()
     )
 
 
+IMAGE = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
+PICTURE = MediaPart(kind="image", source="data", value="aGk=", mime_type="image/png")
+
+
 @pytest.mark.parametrize(
     ("members", "content", "status"),
     [
@@ -118,9 +122,11 @@ def test_each_role_becomes_a_message_and_what_a_model_must_not_see_is_left_out()
         ({"content": "", "error": "boom"}, "boom", "error"),
         ({"content": None, "error": "boom"}, "boom", "error"),
         ({"content": [{"type": "text", "text": "a"}, {"type": "odd"}, {"type": "text", "text": "b"}]}, "ab", "ok"),
+        ({"content": [{"type": "text", "text": "a"}, IMAGE]}, (TextPart(text="a"), PICTURE), "ok"),
+        ({"content": [IMAGE], "error": "boom"}, (TextPart(text="boom"), PICTURE), "error"),
     ],
 )
-def test_a_tool_message_is_text_and_says_whether_it_failed(members: Members, content: str, status: str) -> None:
+def test_a_tool_message_keeps_its_media_and_says_whether_it_failed(members: Members, content: Any, status: str) -> None:
     [message] = parse({"id": "1", "role": "tool", "toolCallId": "c"} | members).input.messages
     assert (message.content, message.status, message.tool_call_id) == (content, status, "c")
 

@@ -85,6 +85,8 @@ def test_nulls_defaults_and_unknown_members_change_nothing(members: dict[str, An
         ({"role": "tool", "tool_call_id": "c1", "name": "n", "content": [{"type": "text", "text": "r"}]},
          {"role": "tool", "tool_call_id": "c1", "name": "n", "content": "r"}),
         ({"role": "tool", "tool_call_id": "c1", "content": None}, {"role": "tool", "tool_call_id": "c1"}),
+        ({"role": "tool", "tool_call_id": "c1", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+         {"role": "tool", "tool_call_id": "c1", "content": (MediaPart(kind="image", source="url", value="u"),)}),
     ],
 )  # fmt: skip
 def test_a_message_of_each_role(given: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -300,7 +302,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (said([{"type": "image_url", "image_url": {"url": "u"}}], "system"), "messages[0].content[0].type"),
     (
         {"messages": [{"role": "tool", "tool_call_id": "c", "content": [{"type": "image_url"}]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0].image_url",
     ),
     ({"tools": [{"function": {"name": "a", "strict": "yes"}}]}, "tools[0].function.strict"),
     (said([{"type": "file", "file": {"filename": "a"}}]), "messages[0].content[0].file.file_data"),
