@@ -29,6 +29,7 @@ from agent_core.react.run import Nowhere, Run, Sink
 from agent_core.run_input import RunInput
 from agent_core.runner import LEASE_SECONDS, Runner
 from agent_core.sessions.entries import Entry, EntryKind, SessionKey, message_entry, titled_entry
+from agent_core.sessions.fork import copy_entries
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import SAVING
@@ -293,18 +294,19 @@ class Session:
         )
 
     async def restore(self, snapshot: bytes) -> None:
-        """Fill an empty session from a snapshot. Raises InvalidRequest where it is not empty, or where
-        the bytes are no snapshot."""
+        """Fill an empty session from a snapshot: a copy, in which nothing is left to be carried out, and no
+        approval counts any more. Raises InvalidRequest where the session is not empty, or where the bytes are no
+        snapshot."""
         try:
             lines = msgspec.json.decode(snapshot, type=list[_Line])
             entries = [
                 Entry(run_id=each.run_id, kind=each.kind, body=bytes(each.body), lane=each.lane) for each in lines
             ]
-            history_of(entries, "")  # a body that cannot be read is refused here, not in a later run
+            copy = copy_entries(entries)  # a body that cannot be read is refused here, not in a later run
         except msgspec.MsgspecError as error:
             raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
         try:
-            await self._engine.fill(entries, user_id=self.key.user_id, session_id=self.key.session_id)
+            await self._engine.fill(copy, user_id=self.key.user_id, session_id=self.key.session_id)
         except SessionExists as error:
             raise InvalidRequest("The session is not empty; restore into a fresh one.") from error
 

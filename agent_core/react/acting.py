@@ -59,13 +59,10 @@ async def act(run: Run, message: Message) -> RunStatus | None:
 async def act_again(run: Run) -> RunStatus | None:
     """Go on with the calls that an earlier run left open, as `act` does: those that a person has agreed to,
     those that waited beside them, those that had not started, and those of idempotent tools, under the keys that
-    they had. As long as one waits for its answer, none is run."""
+    they had. Any other that had begun was interrupted. As long as one waits for its answer, none is run."""
     history = run.history
-    calls = [
-        call
-        for call in open_calls(history.messages)
-        if call.name in run.tools or call.id in history.asked or call.id in history.started
-    ]
+    ours = history.not_the_clients
+    calls = [call for call in open_calls(history.messages) if call.name in run.tools or call.id in ours]
     if calls and not run.history.pending:
         judged = [(call, judge(run, call)) for call in calls]
         asked = _ask(run, judged)
@@ -84,7 +81,7 @@ def left_waiting(run: Run) -> RunStatus | None:
     history = run.history
     calls, pending = open_calls(history.messages), history.pending
     if pending:  # then what waits beside it for its answer is not the client's to run
-        calls = waiting_for_client(history.messages, run.tools, {*history.asked, *history.started})
+        calls = waiting_for_client(history.messages, run.tools, history.not_the_clients)
     if calls:
         run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in calls)))
     if pending:
@@ -115,8 +112,8 @@ def _ask(run: Run, judged: Judged) -> list[Entry]:
 
 
 def _watched(run: Run, reply_id: str, call: ToolCall, verdict: Verdict) -> Watched:
-    """Show the call to the guards, unless it is the client's, or a person's decision."""
-    if verdict.kind == "client" or verdict.by_person:
+    """Show the call to the guards, where they are to see it."""
+    if not verdict.watched:
         return Watched(call=call, verdict=verdict)
     known_by = canonical(call.arguments, verdict.arguments if verdict.kind == "run" else None)
     trip = run.watch.before(call.name, known_by, _says(run, call, "repeatable"))
@@ -169,7 +166,12 @@ async def _answer_call(run: Run, reply_id: str, watched: Watched) -> None:
         await _tell(run, reply_id, watched, outcome)
 
 
-STATUSES: Mapping[str, ResultStatus] = {"deny": "denied", "abandoned": "not_run"}
+STATUSES: Mapping[str, ResultStatus] = {
+    "deny": "denied",
+    "abandoned": "not_run",
+    "foreign": "not_run",
+    "begun": "interrupted",
+}
 """How the result of a call is marked that is not run; the others are errors."""
 
 
@@ -192,7 +194,7 @@ def _result(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> Mess
     call, content, told = watched.call, outcome.content, watched.told
     assert not isinstance(content, Pending)
     trip = None
-    if not watched.verdict.by_person:
+    if watched.verdict.watched:
         digest, exempt = _hash_of(content), _says(run, call, "repeatable")
         trip = run.watch.after(call.name, watched.canonical, outcome.status, outcome.error, digest, exempt)
     if trip is not None:

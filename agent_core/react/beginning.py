@@ -19,7 +19,7 @@ async def begin(run: Run) -> bool:
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
     history = run.history
-    waiting = waiting_for_client(history.messages, run.tools, {*history.asked, *history.started})
+    waiting = waiting_for_client(history.messages, run.tools, history.not_the_clients)
     answers = decided(run)
     intake = take_in(
         history,
@@ -51,8 +51,10 @@ async def begin(run: Run) -> bool:
     history.decisions |= answers.decisions
     if intake.rewind is not None:
         history.rewind(intake.rewind)
-    for message in (*results, *intake.messages):
+    for message in results:
         history.add(message)
+    for message in intake.messages:
+        history.add(message, intake.origin)
     _tell(run, intake, results)
     _tell_unknown(run, answers)
     return intake.missed
@@ -71,8 +73,10 @@ def _tell_unknown(run: Run, answers: Decided) -> None:
 
 
 def _entries(run: Run, intake: Intake, lost: list[Message]) -> list[Entry]:
-    rewound = [] if intake.rewind is None else [rewound_entry(run.run_id, run.agent.name, intake.rewind)]
-    return rewound + [message_entry(run.run_id, run.agent.name, each) for each in (*lost, *intake.messages)]
+    ids = run.run_id, run.agent.name
+    rewound = [] if intake.rewind is None else [rewound_entry(*ids, intake.rewind)]
+    results = [message_entry(*ids, each) for each in lost]
+    return rewound + results + [message_entry(*ids, each, intake.origin) for each in intake.messages]
 
 
 def _state(run: Run) -> list[Entry]:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.pairing import open_calls, result_of
+from agent_core.sessions.entries import Origin
 from agent_core.sessions.history import History
 
 RULES = frozenset({"system", "developer"})
@@ -32,12 +33,14 @@ class Intake:
     """What the input changes. First the history is rewound to the message `rewind` (empty: to its beginning;
     None: not at all), then `messages` are appended in this order. `missed` says that the input asks for an
     answer that is there already and that nobody has seen. `opens` says that a new turn begins with it: the user
-    has said something new, or wants another answer; not where an earlier request is gone on with."""
+    has said something new, or wants another answer; not where an earlier request is gone on with. `origin` says
+    where the messages come from."""
 
     rewind: str | None = None
     messages: list[Message] = field(default_factory=list)
     missed: bool = False
     opens: bool = False
+    origin: Origin = ""
 
 
 def take_in(
@@ -61,7 +64,7 @@ def take_in(
     """
     if whole and not history.messages:
         taken = adopted(messages, server_tools)
-        return Intake(messages=taken, opens=_asks(taken))
+        return Intake(messages=taken, opens=_asks(taken), origin="adopted")
     at = None if answers else _asked_again(history, messages)
     if at is None:
         new = merge(history, messages, client_calls)

@@ -1,5 +1,5 @@
 """What may be done with a call: run it here, ask a person first, leave it to the client, deny it, or answer
-that it is wrong. Everything here reads; acting does."""
+that it is wrong, came from outside, or had begun before. Everything here reads; acting does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,18 +18,28 @@ class Verdict:
     """What is to be done. `reason` goes to the model where the call is not run, and to the person who is asked.
     `by_person` says that a person has decided it."""
 
-    kind: Literal["run", "ask", "client", "deny", "wrong", "abandoned"]
+    kind: Literal["run", "ask", "client", "deny", "wrong", "abandoned", "foreign", "begun"]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     by_person: bool = False
+
+    @property
+    def watched(self) -> bool:
+        """Whether the guards see the call: not where it is no doing of the model's in this run."""
+        return not self.by_person and self.kind not in ("client", "foreign", "begun")
 
 
 def judge(run: Run, call: ToolCall) -> Verdict:
     """Judge one call of the model.
 
-    Only what was offered to the model in this run can be run, and arguments that do not fit the tool's schema
-    never run. A person's answer counts for just the call that it was given to.
+    What had begun before is never begun again, whatever a person has agreed to; idempotent tools aside. What
+    came from outside is never run at all. Only what was offered to the model in this run can be run, and
+    arguments that do not fit the tool's schema never run. A person's answer counts for just the call that it was
+    given to.
     """
+    earlier = _earlier(run, call)
+    if earlier is not None:
+        return earlier
     spec = next((spec for spec in run.offered if spec.name == call.name), None)
     if spec is None:
         names = ", ".join(sorted(spec.name for spec in run.offered)) or "none"
@@ -49,6 +59,16 @@ def judge(run: Run, call: ToolCall) -> Verdict:
     # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
     # person has edited the arguments into it.
     return Verdict("run", arguments, by_person=True) if decision is not None and verdict.kind == "ask" else verdict
+
+
+def _earlier(run: Run, call: ToolCall) -> Verdict | None:
+    """What is to be done with a call because of what it was before this run."""
+    foreign = call.id in run.history.foreign
+    # A user's own Tool may not say whether it is idempotent.
+    again = not foreign and bool(getattr(run.tools.get(call.name), "idempotent", False))
+    if call.id in run.history.started and not again:
+        return Verdict("begun")
+    return Verdict("foreign", {}, "It came with a conversation from outside.") if foreign else None
 
 
 def _decision(run: Run, call: ToolCall) -> Decision | None:

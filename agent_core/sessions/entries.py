@@ -7,6 +7,7 @@ from time import time
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
@@ -16,6 +17,13 @@ EntryKind = Literal["run", "message", "started", "end", "rewound", "state", "tit
 may have had an effect from here on. `end`: the run ended (its status). `rewound`: an agent's history goes on
 from an earlier message. `state`: the session's state changed. `titled`: the session got a title. `forked`:
 the entries before this one are a copy. `asked`: a call waits for something outside. `answered`: it has it."""
+
+
+Origin = Literal["", "adopted", "copied"]
+"""Where an entry comes from: empty for what happened in this session. `adopted`: from a conversation that a client
+brought whole; the client may still answer the calls that it left open. `copied`: from another session (an import, a
+restored snapshot, a fork). What comes from outside is history and never work: no call of it is carried out here,
+and no approval in it counts."""
 
 
 class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
@@ -45,11 +53,12 @@ class RunBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     opens: bool | None = None
 
 
-class MessageBody(msgspec.Struct, frozen=True, kw_only=True):
+class MessageBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`agent` is whose history the message belongs to."""
 
     agent: str
     message: Message
+    origin: Origin = ""
 
 
 class StartedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +66,7 @@ class StartedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     call_id: str
     key: str = ""
+    origin: Origin = ""
 
 
 class EndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,14 +105,16 @@ class ForkedBody(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
 
 
-class AskedBody(msgspec.Struct, frozen=True, kw_only=True):
+class AskedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str
     interrupt: Interrupt
+    origin: Origin = ""
 
 
-class AnsweredBody(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweredBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     interrupt_id: str
     decision: Decision
+    origin: Origin = ""
 
 
 Body = (
@@ -145,8 +157,16 @@ def now_ms() -> int:
     return int(time() * 1000)
 
 
-def message_entry(run_id: str, agent: str, message: Message) -> Entry:
-    return _entry(run_id, "message", MessageBody(agent=agent, message=message))
+def copied(entry: Entry, body: Body) -> Entry:
+    """The entry, whose body this is, as it goes into another session: written anew, and marked where a fold needs
+    to know."""
+    if isinstance(body, MessageBody | StartedBody | AskedBody | AnsweredBody):
+        body = replace(body, origin="copied")
+    return replace(entry, body=_encoder.encode(body))
+
+
+def message_entry(run_id: str, agent: str, message: Message, origin: Origin = "") -> Entry:
+    return _entry(run_id, "message", MessageBody(agent=agent, message=message, origin=origin))
 
 
 def run_entry(run_id: str, agent: str, client: str = "", *, opens: bool | None = None) -> Entry:

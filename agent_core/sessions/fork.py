@@ -1,4 +1,5 @@
-"""A copy of a session up to one of its messages, which then goes its own way."""
+"""Copies of a session: whole, or up to one of its messages. Each then goes its own way, and carries out nothing of
+what was copied."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from agent_core.sessions.entries import (
     StartedBody,
     TitledBody,
     body_of,
+    copied,
     end_entry,
     forked_entry,
     message_entry,
@@ -66,8 +68,19 @@ class Standing:
             yield end_entry(run_id, "cancelled")
 
 
+def copy_entries(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries of a new session: a copy of these, marked, and closed."""
+    standing = Standing()
+    copy: list[Entry] = []
+    for entry in entries:
+        body = body_of(entry)
+        standing.take(entry, body)
+        copy.append(copied(entry, body))
+    return copy + [copied(entry, body_of(entry)) for entry in standing.closing()]
+
+
 def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, session_id: str) -> list[Entry]:
-    """The entries of a new session: a copy of these up to the message, closed, and a `forked` entry.
+    """The entries of a new session: a copy of these up to the message, marked and closed, and a `forked` entry.
 
     The message must stand in the agent's history: one that was dropped by rewinding cannot be forked
     at. What other agents said up to it is copied too, and so is the title that the session has now. A call
@@ -84,12 +97,13 @@ def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, sessi
     if message_id not in whole.of(agent).message_ids:
         raise InvalidRequest("messageId: the agent has no such message in this session.", "messageId")
     end = places[message_id] + 1
-    copy = list(entries[:end])
     # A call is marked as started behind its message: the cut would lose that it may have had an effect.
     standing = Standing(started=whole.started)
-    for entry, body in zip(copy, bodies, strict=False):
+    copy: list[Entry] = []
+    for entry, body in zip(entries[:end], bodies, strict=False):
         standing.take(entry, body)
-    copy += standing.closing()
+        copy.append(copied(entry, body))
+    copy += (copied(entry, body_of(entry)) for entry in standing.closing())
     run_id = new_id("fork")
     if whole.title != standing.title:
         copy.append(titled_entry(run_id, whole.title))

@@ -13,7 +13,9 @@ from agent_core.sessions.entries import (
     Body,
     EndBody,
     Entry,
+    ForkedBody,
     MessageBody,
+    Origin,
     RewoundBody,
     RunBody,
     StartedBody,
@@ -31,7 +33,8 @@ class History:
     - messages: as they stand after all rewinding; `message_ids` are theirs, `forgotten` are the ids of those
       that were rewound away
     - call_ids: of every call of the session, in which a call's id is unique whichever agent made it
-    - started: the calls that had been cleared to run, each with its idempotency key
+    - started: the calls that had been cleared to run, each with its idempotency key. No rewinding takes one out
+    - foreign: the agent's calls that came from outside, each with its origin. None of them is ever run here
     - lost: the runs without an end, each with its agent. While a run holds the session, that is a run
       whose worker was lost
     - outcome: how the agent's last run ended, its status or `failed`; empty while it has not, or before the first
@@ -48,6 +51,7 @@ class History:
     forgotten: set[str] = field(default_factory=set)
     call_ids: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
+    foreign: dict[str, Origin] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     outcome: str = ""
     missed: bool = False
@@ -66,11 +70,16 @@ class History:
         return tuple(each for each in found if each.id not in self.decisions)
 
     @property
+    def not_the_clients(self) -> set[str]:
+        """The calls that no client is to carry out, though none of this server's tools may have their name."""
+        return {*self.asked, *self.started, *(call_id for call_id in self.foreign if self.foreign[call_id] == "copied")}
+
+    @property
     def broken(self) -> bool:
         """Whether the agent's own last run was lost with its worker."""
         return self.agent in self.lost.values()
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message, origin: Origin = "") -> None:
         """Add a message behind the last one; a result at its call's place, so that results stand in the order of
         the calls whatever came in first, and in front of what was said meanwhile."""
         if message.role == "tool":
@@ -80,6 +89,8 @@ class History:
         self.message_ids.add(message.id)
         if message.tool_calls:
             self.call_ids.update(call.id for call in message.tool_calls)
+            if origin:
+                self.foreign.update((call.id, origin) for call in message.tool_calls)
 
     def _place_of(self, call_id: str | None) -> int:
         at = len(self.messages)
@@ -113,7 +124,7 @@ def history_of(entries: Iterable[Entry], agent: str) -> History:
         body = body_of(entry)
         if isinstance(body, MessageBody):
             if body.agent == agent:
-                history.add(body.message)
+                history.add(body.message, body.origin)
             else:
                 history.call_ids.update(call.id for call in body.message.tool_calls)
         else:
@@ -151,13 +162,18 @@ def _take(
                 history.outcome, history.missed = body.status, body.unread
         case StartedBody():
             history.started[body.call_id] = body.key
+            history.call_ids.add(body.call_id)  # no later call may be taken for it
         case RewoundBody() if body.agent == agent:
             history.rewind(body.after)
         case StateBody():
             states.append(body)
         case TitledBody():
             history.title = body.title
-        case AskedBody() if body.agent == agent:
+        case AskedBody() if body.agent == agent and not body.origin:
             history.asked[body.interrupt.call_id] = body.interrupt
-        case AnsweredBody():
+        case AnsweredBody() if not body.origin:
             history.decisions.setdefault(body.interrupt_id, body.decision)
+        case ForkedBody():  # an earlier version's copy has no marks
+            history.foreign.update(dict.fromkeys(history.call_ids, "copied"))
+            history.asked.clear()
+            history.decisions.clear()

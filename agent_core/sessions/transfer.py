@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from agent_core.errors import InvalidRequest
 from agent_core.events import utc_now
 from agent_core.names import RUN_ID, is_plain
-from agent_core.sessions.entries import BODIES, Body, Entry, body_of
+from agent_core.sessions.entries import BODIES, Body, Entry, body_of, copied
 from agent_core.sessions.fork import Standing
 from agent_core.sessions.scrutiny import LONGEST_CALL_ID, Scrutiny, Wrong
 
@@ -63,8 +63,8 @@ def export_lines(entries: Iterable[Entry], *, session_id: str, title: str) -> by
 
 
 def import_entries(data: bytes) -> list[Entry]:
-    """The entries of an exported session, closed: a run without an end gets one, and a call without a
-    result too, so that nothing that was brought in is run.
+    """The entries of an exported session, marked as copied, and closed: a run without an end gets one, and so
+    does a call at the end that has no result. Nothing that was brought in is ever run.
 
     Raises InvalidRequest, and nothing else, whatever the bytes are: its message names the first line
     that is wrong.
@@ -86,7 +86,7 @@ def import_entries(data: bytes) -> list[Entry]:
             raise Wrong("is missing: there must be at least one entry.")
     except Wrong as wrong:
         raise InvalidRequest(f"line {number}: {wrong}", f"line {number}") from None
-    entries += scrutiny.standing.closing()
+    entries += (copied(entry, body_of(entry)) for entry in scrutiny.standing.closing())
     return [replace(entry, seq=seq) for seq, entry in enumerate(entries, start=1)]
 
 
@@ -117,7 +117,7 @@ def _entry(members: dict[str, Any], seq: int, scrutiny: Scrutiny) -> Entry:
     scrutiny.examine(body)
     scrutiny.standing.take(entry, body)
     # Written anew: of what was brought, only what we know is kept.
-    return replace(entry, body=msgspec.json.encode(body))
+    return copied(entry, body)
 
 
 def _body(entry: Entry) -> Body:

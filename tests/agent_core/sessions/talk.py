@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from agent_core.messages import Message, ToolCall
 from agent_core.react.pairing import result_of
-from agent_core.sessions.entries import Entry, message_entry
+from agent_core.sessions.entries import Entry, body_of, copied, message_entry
 
 CALL = ToolCall(id="c1", name="look_up", arguments='{"word":"a"}')
 OTHER = ToolCall(id="c2", name="look_up")
@@ -26,6 +26,11 @@ def said(message_id: str, text: str = "ho", *calls: ToolCall, agent: str = "a", 
 
 def answered(call: ToolCall, message_id: str, *, agent: str = "a", run: str = "r1") -> Entry:
     return message_entry(run, agent, result_of(call, "ok", "found", message_id=message_id))
+
+
+def marked(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries as they stand in a copy of their session."""
+    return [copied(entry, body_of(entry)) for entry in entries]
 
 
 def kinds_of(entries: Sequence[Entry]) -> list[str]:

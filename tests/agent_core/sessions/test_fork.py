@@ -23,7 +23,7 @@ from agent_core.sessions.entries import (
 )
 from agent_core.sessions.fork import fork_entries
 from agent_core.sessions.history import history_of
-from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, numbered, said, user
+from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, marked, numbered, said, user
 
 
 def forked(entries: Sequence[Entry], message_id: str, agent: str = "a") -> list[Entry]:
@@ -52,7 +52,7 @@ def test_a_fork_has_all_up_to_and_with_the_message() -> None:
     whole = talk()
     copy = forked(whole, "u2")
     assert ids(copy) == ["u1", "m1", "u2"]
-    assert copy[:7] == whole[:7]
+    assert copy[:7] == marked(whole[:7])
     assert body_of(copy[-1]) == ForkedBody(session_id="from", message_id="u2")
 
 

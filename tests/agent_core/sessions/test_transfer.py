@@ -28,7 +28,7 @@ from agent_core.sessions.entries import (
 from agent_core.sessions.history import history_of
 from agent_core.sessions.state import LARGEST_STATE
 from agent_core.sessions.transfer import export_lines, import_entries
-from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, numbered, said, user
+from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, marked, numbered, said, user
 
 ASKED = Interrupt(id="i1", kind="approval", call_id="c1", name="look_up", message="May I?", expires_at=2**40)
 
@@ -95,7 +95,7 @@ def message(**members: Any) -> dict[str, Any]:
 
 def test_what_is_exported_comes_back_as_it_was() -> None:
     entries = everything()
-    assert import_entries(export_lines(entries, session_id="s", title="T")) == entries
+    assert import_entries(export_lines(entries, session_id="s", title="T")) == marked(entries)
 
 
 def test_the_export_says_what_it_is_and_has_one_line_for_each_entry() -> None:
@@ -115,7 +115,7 @@ def test_a_call_of_a_tool_that_cannot_be_here_is_taken(name: str) -> None:
 
 def test_members_that_nobody_knows_are_left_out() -> None:
     [entry] = import_entries(lines(message(more=1) | {"mac": "abc"}))
-    assert entry == numbered(replace(user("m"), run_id="r"))[0]
+    assert entry == marked(numbered(replace(user("m"), run_id="r")))[0]
 
 
 def test_a_line_feed_at_the_end_may_be_missing_and_carriage_returns_do_no_harm() -> None:
@@ -133,7 +133,7 @@ def test_an_import_is_closed_so_that_nothing_in_it_is_run() -> None:
         run_entry("r2", "b"),
     )
     taken = import_entries(export_lines(entries, session_id="s", title=""))
-    assert taken[:6] == entries
+    assert taken[:6] == marked(entries)
     assert [entry.seq for entry in taken] == list(range(1, 12))
     assert kinds_of(taken[6:]) == ["message", "message", "message", "end", "end"]
     assert [m.status for m in history_of(taken, "a").messages[2:]] == ["interrupted", "not_run"]
