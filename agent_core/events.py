@@ -19,7 +19,14 @@ from msgspec import Struct, field
 from agent_core.errors import Code
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, Part, ResultStatus
+from agent_core.sizes import size_of
 from agent_core.usage import Usage
+
+OVERHEAD = 96
+"""What an event weighs beside what it holds, in bytes; only the order of magnitude counts."""
+
+SHARED = frozenset({"run_id", "reply_id", "lane"})
+"""Members that all events of a run have in common: they weigh nothing."""
 
 RunStatus = Literal["completed", "max_iterations", "client_tools", "approval", "waiting", "cancelled"]
 """How a run ended that did not fail.
@@ -46,6 +53,12 @@ class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_
     run_id: str
     reply_id: str = ""
     lane: str = "root"
+
+    @property
+    def weight(self) -> int:
+        """Roughly the bytes that the event takes, for whoever keeps it. Here all members count; the classes of
+        which there are many, or whose values may be large, have a quicker way of their own."""
+        return OVERHEAD + sum(size_of(getattr(self, name)) for name in self.__struct_fields__ if name not in SHARED)
 
 
 class AgentStart(Event, frozen=True, kw_only=True):
@@ -104,6 +117,10 @@ class TextStart(Event, frozen=True, kw_only=True):
 class TextDelta(Event, frozen=True, kw_only=True):
     text: str
 
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + len(self.text)
+
 
 class TextEnd(Event, frozen=True, kw_only=True):
     pass
@@ -116,8 +133,14 @@ class ThinkingStart(Event, frozen=True, kw_only=True):
 
 
 class ThinkingDelta(Event, frozen=True, kw_only=True):
+    """The block's id is that of its start, which weighs it."""
+
     block_id: str
     text: str
+
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + len(self.text)
 
 
 class ThinkingEnd(Event, frozen=True, kw_only=True):
@@ -130,10 +153,14 @@ class ToolCallStart(Event, frozen=True, kw_only=True):
 
 
 class ToolCallDelta(Event, frozen=True, kw_only=True):
-    """A piece of the arguments' JSON text."""
+    """A piece of the arguments' JSON text. The call's id is that of its start, which weighs it."""
 
     call_id: str
     text: str
+
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + len(self.text)
 
 
 class ToolCallEnd(Event, frozen=True, kw_only=True):
@@ -227,25 +254,38 @@ class Fallback(Event, frozen=True, kw_only=True):
 
 
 class Custom(Event, frozen=True, kw_only=True):
-    """An event of a user's own, from a tool's context. `size` is the value's as JSON, in bytes."""
+    """An event of a user's own, from a tool's context. `size` is roughly what the value takes, in bytes."""
 
     name: str
     value: Any
     size: int = 0
 
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + size_of(self.name) + self.size
+
 
 class StateSnapshot(Event, frozen=True, kw_only=True):
-    """The session's state, whole, as JSON has it: before its first change in a run, or where the client has another."""
+    """The session's state, whole, as JSON has it: before its first change in a run, or where the client has another.
+    `size` as in Custom."""
 
     value: Any
     size: int = 0
 
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + self.size
+
 
 class StateDelta(Event, frozen=True, kw_only=True):
-    """A change of the session's state: a patch of RFC 6902 to what the client was told before."""
+    """A change of the session's state: a patch of RFC 6902 to what the client was told before. `size` as in Custom."""
 
     patch: list[dict[str, Any]]
     size: int = 0
+
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + self.size
 
 
 class Rewound(Event, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from agent_core.react.arguments import Validators
 from agent_core.react.intake import title_of
 from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
+from agent_core.react.room import Room
 from agent_core.react.run import Run, Sink
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import SessionKey, end_entry, titled_entry
@@ -66,6 +67,7 @@ class Runner:
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="tool")
         self._models: dict[str, Model] = {}
         self._validators = Validators()
+        self._room = Room()
         self._runs: dict[SessionKey, list[Run]] = {}
         self._tasks: set[asyncio.Task[End]] = set()
         self._orphans: set[asyncio.Task[Any]] = set()
@@ -118,6 +120,7 @@ class Runner:
             threads=self._threads,
             stop=Stop(self._orphans),
             validators=self._validators,
+            room=self._room,
         )
         self._runs.setdefault(key, []).append(run)
         return run

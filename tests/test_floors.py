@@ -23,6 +23,7 @@ TRANSPORT = {"fastapi", "starlette", "uvicorn", "sse_starlette", "ag_ui", "pydan
 
 ORDER = (
     "agent_core.names",
+    "agent_core.sizes",
     "agent_core.messages",
     "agent_core.react.pairing",
     "agent_core.usage",
@@ -87,6 +88,7 @@ ORDER = (
     "agent_core.sessions.scrutiny",
     "agent_core.sessions.transfer",
     "agent_core.react.intake",
+    "agent_core.react.room",
     "agent_core.react.reply",
     "agent_core.react.misfits",
     "agent_core.react.schemas",

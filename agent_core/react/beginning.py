@@ -1,6 +1,8 @@
 """How a run begins: what a lost run left behind is repaired, answers and input are taken in, and all is stored
 in one step. When `begin` returns, the input is acknowledged."""
 
+from pydantic_core import to_json
+
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
 from agent_core.messages import Message
 from agent_core.react.acting import result_event
@@ -9,6 +11,7 @@ from agent_core.react.intake import Intake, take_in, title_of, waiting_for_clien
 from agent_core.react.run import Run
 from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
 from agent_core.sessions.state import copy_of, same_json
+from agent_core.sizes import size_of_json
 
 
 async def begin(run: Run) -> bool:
@@ -96,7 +99,8 @@ def _tell(run: Run, intake: Intake, lost: list[Message]) -> None:
     history = run.history
     if history.state is not None and history.state != {} and not same_json(history.state, run.input.state):
         run.told_state = True
-        run.emit(StateSnapshot(run_id=run.run_id, value=copy_of(history.state), size=len(str(history.state))))
+        size = size_of_json(to_json(history.state))
+        run.emit(StateSnapshot(run_id=run.run_id, value=copy_of(history.state), size=size))
     if intake.rewind is not None:
         run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
     unasked = [message for message in intake.messages if message.role == "tool" and message.status == "not_run"]

@@ -19,6 +19,7 @@ from agent_core.messages import Part, ResultStatus, TextPart, ToolCall, new_id, 
 from agent_core.react.interrupts import SelfCancelled, Stopped
 from agent_core.react.run import Run
 from agent_core.sessions.state import apply_patches, as_json, copy_of, patch_between, same_json
+from agent_core.sizes import size_of_json
 from agent_core.tools.base import Pending, Tool
 
 logger = logging.getLogger(__name__)
@@ -172,7 +173,7 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio
         text = to_json(value, fallback=str, inf_nan_mode="null", serialize_unknown=True)
         if len(text) > LARGEST_CUSTOM:
             raise ValueError(f"{name}: the value has {len(text)} bytes of JSON, but at most {LARGEST_CUSTOM} are sent")
-        event = Custom(run_id=run.run_id, name=well_formed(name), value=orjson.loads(text), size=len(text))
+        event = Custom(run_id=run.run_id, name=well_formed(name), value=orjson.loads(text), size=size_of_json(text))
         loop.call_soon_threadsafe(tell, event)
 
     def progress(message: str, fraction: float | None = None) -> None:

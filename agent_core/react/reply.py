@@ -234,6 +234,11 @@ class Reply:
         self._end()
         return self._message(self._blocks)
 
+    @property
+    def size(self) -> int:
+        """The characters that have come."""
+        return sum(len(part) for block in self._blocks for part in block.parts)
+
     def picture(self) -> tuple[Message | None, tuple[Event, ...]]:
         """What was emitted so far, in another form: the message of the blocks that were ended (None where
         none was), and the events that start the open block and tell all of its text."""
@@ -243,18 +248,25 @@ class Reply:
         if block is not None:
             events.append(self._start_of(block))
             if block.parts:
-                events.append(self._delta_of(block, "".join(block.parts)))
+                events.append(self._delta_of(block, _text_of(block)))
         return self._message(ended) if ended else None, tuple(events)
 
     def _message(self, blocks: Sequence[_Block]) -> Message:
         return Message(
             id=self.id,
             role="assistant",
-            content="".join(part for block in blocks if isinstance(block, _Text) for part in block.parts),
-            thoughts=tuple("".join(block.parts) for block in blocks if isinstance(block, _Thinking)),
+            content="".join(_text_of(block) for block in blocks if isinstance(block, _Text)),
+            thoughts=tuple(_text_of(block) for block in blocks if isinstance(block, _Thinking)),
             tool_calls=tuple(
-                ToolCall(id=call.id, name=call.name, arguments="".join(call.parts) or "{}", extra=call.extra)
+                ToolCall(id=call.id, name=call.name, arguments=_text_of(call) or "{}", extra=call.extra)
                 for call in blocks
                 if isinstance(call, _Call)
             ),
         )
+
+
+def _text_of(block: _Block) -> str:
+    """The block's text. Its parts become one, so that it is not there twice."""
+    if len(block.parts) > 1:
+        block.parts[:] = ["".join(block.parts)]
+    return "".join(block.parts)

@@ -21,12 +21,14 @@ from agent_core.react.arguments import Validators
 from agent_core.react.guards import Trip, Watch
 from agent_core.react.interrupts import Stop
 from agent_core.react.reply import Reply
+from agent_core.react.room import Room
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, message_entry, state_entry
 from agent_core.sessions.history import History
 from agent_core.sessions.leases import SAVING
 from agent_core.sessions.state import MOST_PATCHES, copy_of, patch_between, same_json
 from agent_core.sessions.store import Lease, Store
+from agent_core.sizes import size_of_json
 from agent_core.tools.base import Tool, ToolSpec
 from agent_core.usage import Usage, add_up
 
@@ -82,7 +84,8 @@ class Run:
     `iteration` counts the rounds of reasoning of this run. `cleared` are the calls that it stored as started,
     `started` those that it began to run. `reply` is the answer that the model is giving, until it stands in the
     history. `alive` raises LeaseLost where the worker has to take its leases for lost. An `ephemeral` run's
-    session is forgotten at its end, unless calls wait for the client.
+    session is forgotten at its end, unless calls wait for the client. `room` is what all runs share for storing
+    long answers that broke off.
     """
 
     run_id: str
@@ -119,6 +122,7 @@ class Run:
     watch: Watch = field(init=False)
     nudge: str = ""
     validators: Validators = field(default_factory=Validators)
+    room: Room = field(default_factory=Room)
     _deferred: list[Entry] = field(default_factory=list)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -225,9 +229,9 @@ class Run:
         self.history.state_patches = 0 if whole else self.history.state_patches + 1
         entry = state_entry(self.run_id, value=value) if whole else state_entry(self.run_id, patch=patch)
         if self.told_state:
-            return entry, StateDelta(run_id=self.run_id, patch=patch, size=len(to_json(patch)))
+            return entry, StateDelta(run_id=self.run_id, patch=patch, size=size_of_json(to_json(patch)))
         self.told_state = True
-        return entry, StateSnapshot(run_id=self.run_id, value=value, size=len(to_json(value)))
+        return entry, StateSnapshot(run_id=self.run_id, value=value, size=size_of_json(to_json(value)))
 
     @property
     def usage(self) -> tuple[Usage, ...]:

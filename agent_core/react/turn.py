@@ -23,6 +23,10 @@ CLOSING = (
 )
 
 
+COPIES = 3
+"""How often a text is there while it is stored: as a message, as an entry, and in the store."""
+
+
 async def take_turn(
     run: Run,
     *,
@@ -50,15 +54,21 @@ async def take_turn(
     try:
         await run.stop.guard(_stream(run, request, reply, usage))
     except Exception:
+        await _keep(run, reply, usage)
+        raise
+    message = reply.finish()
+    _account(run, reply, usage)
+    return message
+
+
+async def _keep(run: Run, reply: Reply, usage: list[Usage]) -> None:
+    """Store what came of an answer that broke off."""
+    async with run.room.of(COPIES * reply.size):
         partial = reply.finish()
         _account(run, reply, usage)
         if partial.text or partial.tool_calls:
             await run.commit(partial)
         run.reply = None
-        raise
-    message = reply.finish()
-    _account(run, reply, usage)
-    return message
 
 
 def _account(run: Run, reply: Reply, usage: list[Usage]) -> None:

@@ -12,29 +12,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_core.events import (
-    AgentEnd,
-    Custom,
-    Event,
-    MessagesSnapshot,
-    RunFailed,
-    StateDelta,
-    StateSnapshot,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    ToolResultEnd,
-)
-from agent_core.messages import MediaPart, Message
+from agent_core.events import OVERHEAD, AgentEnd, Event, FinalOutput, RunFailed, TextDelta
 
 LAG = 256 * 1024
 """Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
 
 KEPT = 8 * 1024 * 1024
-"""Bytes of one run's events that are kept for later readers; beyond that a picture takes their place."""
-
-OVERHEAD = 96
-"""What an event weighs beside its text, in bytes; only the order of magnitude counts."""
+"""Bytes of one run's events that are kept for later readers; beyond that a picture takes their place.
+The answer's text, which comes once more at its end, is beside that."""
 
 RUN = 2_500
 """What a run that is kept weighs beside its events, in bytes: its task, its log and its names, as measured."""
@@ -145,7 +130,12 @@ class Log:
                 self._take_picture = None
             return
         self._events.append(event)
-        self._weight += OVERHEAD + len(event.text) if kind is TextDelta else weight_of(event)  # type: ignore[attr-defined]
+        if kind is TextDelta:
+            self._weight += OVERHEAD + len(event.text)  # type: ignore[attr-defined]
+        else:
+            self._weight += event.weight
+            if kind is FinalOutput:
+                self._most += event.weight  # it repeats what was said: that is no reason for a picture
         if self._weight > self._mark:
             self._grow()
         for reader in self._readers:
@@ -167,7 +157,7 @@ class Log:
             self._keep = False
         else:
             self._picture = Picture(self.count, self._take_picture())
-            self._picture_weight = sum(weight_of(event) for event in self._picture.events)
+            self._picture_weight = sum(event.weight for event in self._picture.events)
             self._start, self._since = self.count, self._weight
             for reader in self._readers:
                 if not self._holds and self._weight - reader.weight > LAG:
@@ -212,7 +202,7 @@ class Log:
             if start + len(events) == len(self._events):
                 reader.weight = self._weight
             else:
-                reader.weight += sum(map(weight_of, events))
+                reader.weight += sum(event.weight for event in events)
             if alone and self._start == self._first:
                 self._slowest = reader.weight
             else:
@@ -301,23 +291,3 @@ class Reader:
 
     def close(self) -> None:
         self._log.leave(self)
-
-
-def weight_of(event: Event) -> int:
-    if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
-        return OVERHEAD + len(event.text)
-    if isinstance(event, ToolResultEnd):
-        return OVERHEAD + len(event.content)
-    if isinstance(event, Custom | StateSnapshot | StateDelta):
-        return OVERHEAD + event.size
-    if isinstance(event, MessagesSnapshot):
-        return OVERHEAD + sum(map(_length_of, event.messages))
-    return OVERHEAD
-
-
-def _length_of(message: Message) -> int:
-    content = message.content
-    size = len(content) if isinstance(content, str) else 0
-    for part in () if isinstance(content, str) else content:
-        size += len(part.value if isinstance(part, MediaPart) else part.text)
-    return OVERHEAD + size + sum(map(len, message.thoughts)) + sum(len(call.arguments) for call in message.tool_calls)

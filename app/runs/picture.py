@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+from pydantic_core import to_json
+
 from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot
 from agent_core.messages import Message
 from agent_core.react.run import Run
 from agent_core.sessions.history import History
 from agent_core.sessions.state import copy_of
+from agent_core.sizes import size_of_json
 
 
 def picture_of(run: Run) -> tuple[Event, ...]:
@@ -31,5 +34,6 @@ def tell(run_id: str, agent: str, history: History, messages: Sequence[Message] 
     if told:
         events.append(MessagesSnapshot(run_id=run_id, messages=told, clients=frozenset(history.clients)))
     if state is not None:
-        events.append(StateSnapshot(run_id=run_id, value=copy_of(state), size=len(str(state))))
+        size = size_of_json(to_json(state))
+        events.append(StateSnapshot(run_id=run_id, value=copy_of(state), size=size))
     return tuple(events)

@@ -108,3 +108,14 @@ def test_what_waits_behind_an_open_call_is_not_in_the_picture() -> None:
     assert message is not None
     assert (message.text, message.tool_calls) == ("so ", ())
     assert [type(event).__name__ for event in opened] == ["ToolCallStart", "ToolCallDelta"]
+
+
+def test_an_answer_that_is_whole_is_not_there_twice() -> None:
+    reply = Reply("r", list[Event]().append, set())
+    for piece in (TextPiece("a"), TextPiece("b"), CallPiece(0, "c", "tool"), ArgumentsPiece(0, "{"), TextPiece("c")):
+        reply.take(piece)
+    reply.take(ArgumentsPiece(0, "}"))
+    assert reply.size == 5
+    message = reply.finish()
+    assert (message.text, message.tool_calls[0].arguments) == ("abc", "{}")
+    assert [block.parts for block in reply._blocks] == [["ab"], ["{}"], ["c"]]

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from agent_core.events import AgentEnd, AgentStart, Event, TextDelta, TextStart
-from app.runs.log import BATCH, LAG, OVERHEAD, RUN, STEP, Log, Picture, weight_of
+from agent_core.events import OVERHEAD, AgentEnd, AgentStart, Event, TextDelta, TextStart
+from app.runs.log import BATCH, LAG, RUN, STEP, Log, Picture
 from tests.app.runs.test_log import END, delta, there
 
 START = AgentStart(run_id="r", agent="a")
@@ -132,7 +132,7 @@ async def test_a_replay_comes_in_small_batches_and_its_lag_shrinks_with_each() -
         batch = await reader.batch()
         assert len(batch) <= BATCH
         seen += batch
-        assert reader.weight == sum(map(weight_of, seen))
+        assert reader.weight == sum(event.weight for event in seen)
     assert len(seen) == 10 * BATCH
     assert not log.full
 
@@ -154,7 +154,7 @@ async def test_a_log_says_how_much_it_keeps() -> None:
 async def test_a_kept_log_weighs_more_than_its_events_and_any_other_nothing() -> None:
     told = Told()
     told.log.emit(END)
-    assert told.weight == told.log.size == RUN + weight_of(END)
+    assert told.weight == told.log.size == RUN + END.weight
     told.log.drop()
     assert told.weight == 0
     left = Log()

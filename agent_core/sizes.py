@@ -1,0 +1,41 @@
+"""How many bytes values take in memory, roughly: enough to hold what keeps them to a bound."""
+
+import sys
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+OBJECT = 64
+"""An object beside what it holds: its head, and its place in whatever holds it."""
+
+MEMBER = 120
+"""A dict's place for one member, beside its key and its value."""
+
+
+def size_of(value: object) -> int:
+    """What the value takes with all that it holds. What it holds twice counts twice."""
+    total, left = 0, [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str | bytes):
+            total += sys.getsizeof(each)
+        elif isinstance(each, Struct):
+            total += OBJECT
+            left += [getattr(each, name) for name in each.__struct_fields__]
+        elif isinstance(each, Mapping):
+            total += OBJECT + MEMBER * len(each)
+            left += each
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            total += OBJECT + 8 * len(each)
+            left += each
+        elif each is not None and not isinstance(each, bool):
+            total += OBJECT
+    return total
+
+
+def size_of_json(text: bytes) -> int:
+    """What the value takes that this JSON is of; from its length and its marks, which is quick also where it is
+    large. Marks inside of texts count too, so it may be less in truth."""
+    members = text.count(b",") + text.count(b":")
+    return len(text) + OBJECT * (members + text.count(b"[") + text.count(b"{"))
