@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.accept.figures import long_over_empty, seconds_to_first_answer, sqlite_over_memory
+from tests.faults.crashes import crash_again_and_again
 from tests.faults.cuts import cut_at_each
 from tests.faults.endings import DRAIN, drain_beside_another, end_with_runs
 from tests.faults.kills import kill_again_and_again
@@ -53,6 +54,11 @@ async def history(folder: Path) -> Figure:
 async def kills(folder: Path) -> Figure:
     found = await kill_again_and_again(folder / "server", 100, note=_dot)
     return Figure(measured=f"{found.acknowledged} things acknowledged, {found.calls} calls: 0 lost, 0 run twice")
+
+
+async def crashes(folder: Path) -> Figure:
+    found = await crash_again_and_again(folder / "server", 20, note=_dot)
+    return Figure(measured=f"{found.calls} calls: 0 run twice, but {found.again} of idempotent tools")
 
 
 async def cuts(folder: Path) -> Figure:
@@ -128,6 +134,14 @@ CHECKS = (
         "clients were told, the chain is verified, and every session goes on",
         limit="nothing acknowledged lost, every history paired, no call run twice",
         measure=kills,
+    ),
+    Check(
+        name="crashes",
+        what="kill -9 while tools run, 20 times, and then everything that could run their calls again",
+        how="in the session, a fork, an import of its export and a restored snapshot: edits of what was observed, the "
+        "transcript under a new system message, the used approval, new messages, in another order each time",
+        limit="no call run twice; idempotent ones again in their own session only, under their old key",
+        measure=crashes,
     ),
     Check(
         name="cuts",

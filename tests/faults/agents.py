@@ -104,7 +104,23 @@ async def hold(name: str, context: ToolContext) -> str:
     return done
 
 
-worker = Agent("worker", Obedient(), tools=[mark, stamp, remark, hold], max_iterations=12)
+@tool(timeout=None, idempotent=True)
+async def rehold(name: str, context: ToolContext) -> str:
+    """The same, and may do it again after a crash."""
+    done = leave_trace(context)
+    await pass_gate(name)
+    return done
+
+
+@tool(timeout=None, approval=True)
+async def guarded(name: str, context: ToolContext) -> str:
+    """The same, once a person has agreed."""
+    done = leave_trace(context)
+    await pass_gate(name)
+    return done
+
+
+worker = Agent("worker", Obedient(), tools=[mark, stamp, remark, hold, rehold, guarded], max_iterations=12)
 plain = Agent("plain", "fake:fake")
 
 agents = [worker, plain]
