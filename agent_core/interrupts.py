@@ -4,6 +4,7 @@ An interrupt belongs to one call. It is stored with the session, so any worker c
 answer is judged here, before anything is stored: `decide` makes a decision of it, or refuses it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,8 +58,8 @@ class Answer:
 
 
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an answer amounts to. `arguments` is JSON text where a person has edited the call's, else empty;
-    `text` is the reason of a denial, or the result of an operation."""
+    """What an answer amounts to. `arguments` is JSON text where a person has made others of the
+    call's, else empty; `text` is the reason of a denial, or the result of an operation."""
 
     kind: Literal["approved", "denied", "abandoned", "result", "failed"]
     arguments: str = ""
@@ -73,10 +74,10 @@ def decide(interrupt: Interrupt, answer: Answer, now: int) -> Decision:
         raise InvalidRequest(f"{answer.param}: this interrupt has expired; it can only be cancelled.", answer.param)
     if interrupt.kind == "waiting":
         return _result(answer)
-    return _approval(answer)
+    return _approval(interrupt, answer)
 
 
-def _approval(answer: Answer) -> Decision:
+def _approval(interrupt: Interrupt, answer: Answer) -> Decision:
     where = f"{answer.param}.payload"
     payload = answer.payload
     if not isinstance(payload, dict):
@@ -88,12 +89,27 @@ def _approval(answer: Answer) -> Decision:
         raise InvalidRequest(f"{where}.reason: a text is needed.", f"{where}.reason")
     if not approved:
         return Decision(kind="denied", text=well_formed(reason or "")[:LONGEST_REASON])
-    name = next((name for name in EDITED if payload.get(name) is not None), None)
+    name = edited_member(payload)
     if name is None:
         return Decision(kind="approved")
     if not isinstance(payload[name], dict):
         raise InvalidRequest(f"{where}.{name}: an object is needed.", f"{where}.{name}")
-    return Decision(kind="approved", arguments=_json(payload[name], f"{where}.{name}"))
+    arguments = _json(payload[name], f"{where}.{name}")
+    same = _sorted(arguments) == _sorted(interrupt.arguments)
+    return Decision(kind="approved", arguments="" if same else arguments)
+
+
+def edited_member(payload: Mapping[str, Any]) -> str | None:
+    """The member of an approval's payload that has the edited arguments; None where none has."""
+    return next((name for name in EDITED if payload.get(name) is not None), None)
+
+
+def _sorted(arguments: str) -> bytes:
+    """The same bytes for the same arguments, whatever the order of their members."""
+    try:
+        return orjson.dumps(orjson.loads(arguments.strip() or "{}") or {}, option=orjson.OPT_SORT_KEYS)
+    except (ValueError, TypeError):  # nested deeper than an answer can be
+        return arguments.encode(errors="replace")
 
 
 def _result(answer: Answer) -> Decision:

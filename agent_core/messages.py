@@ -72,7 +72,8 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message. Which members count depends on the role.
 
     - assistant: `content`, `thoughts` (one text for each block of thinking), `tool_calls`
-    - tool: `tool_call_id`, `name` (the tool's), `content`, `status`
+    - tool: `tool_call_id`, `name` (the tool's), `content`, `status`; `edited_arguments` are those that a person has
+      put in the place of the call's, None where nobody has
     - system, developer, user: `content`, `name`
     """
 
@@ -84,6 +85,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     status: ResultStatus = "ok"
+    edited_arguments: dict[str, Any] | None = field(default=None, name="editedArguments")
 
     @property
     def thinking(self) -> str:

@@ -34,6 +34,9 @@ INTERRUPTED = 130
 WAITING = 3
 """The exit code where a call waits for an answer that is not given here."""
 
+REFUSED = "invalid_request"
+"""The code of a failure that says that a request cannot be used as it is."""
+
 TIMEOUT = httpx.Timeout(10.0, read=120.0)
 """Seconds; a server that works says something every few seconds, at least a comment."""
 
@@ -50,17 +53,21 @@ class Chat:
         self._runner = runner
         self._screen = screen
         self._waiting: list[Interrupt] = []
+        self._refused = False
 
     def ask(self, text: str) -> int:
         """Ask, and show the answer as it comes. On a terminal the person is asked about the calls that need it, and
-        the answer goes on. Returns the exit code: 0, 1 where it failed, 3 where something waits, 130 after Ctrl-C."""
+        the answer goes on; where what they said cannot be used, they are asked again. Returns the exit code: 0, 1
+        where it failed, 3 where something waits, 130 after Ctrl-C."""
         try:
             code = self._runner.run(self._show(self._partner.ask(well_formed(text))))
             while self._waiting and not code:
-                answers = self._decide()
+                asked, answers = self._waiting, self._decide()
                 if not answers:
                     return WAITING
                 code = self._runner.run(self._show(self._partner.resume(answers)))
+                if self._refused:  # then nothing of it was used up
+                    self._waiting, code = asked, 0
             return code
         except KeyboardInterrupt:
             self._screen.note("interrupted")
@@ -99,13 +106,15 @@ class Chat:
         return []
 
     async def _show(self, run: AsyncGenerator[Frame, None]) -> int:
-        self._waiting = []
+        self._waiting, self._refused = [], False
         try:
             async with aclosing(run) as frames:
                 async for frame in frames:
                     self._waiting += interrupts_in(frame)
+                    self._refused = frame.get("type") == "RUN_ERROR" and frame.get("code") == REFUSED
                     self._screen.show(frame)
         except Failure as failure:
+            self._refused = failure.code == REFUSED
             self._screen.fail(failure.code, failure.message)
         return self._screen.finish()
 

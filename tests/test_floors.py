@@ -84,6 +84,7 @@ ORDER = (
     "agent_core.sessions.leases",
     "agent_core.gate",
     "agent_core.react.interrupts",
+    "agent_core.react.edits",
     "agent_core.sessions.fork",
     "agent_core.sessions.scrutiny",
     "agent_core.sessions.transfer",

@@ -13,6 +13,7 @@ from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, Part, ResultStatus, TextPart, ToolCall, new_id
 from agent_core.react.batch import Job, run_batch
 from agent_core.react.calling import Outcome, call_tool
+from agent_core.react.edits import edit_event, edit_of, with_edit
 from agent_core.react.guards import canonical
 from agent_core.react.intake import waiting_for_client
 from agent_core.react.pairing import open_calls, result_of
@@ -51,7 +52,7 @@ async def act(run: Run, message: Message) -> RunStatus | None:
     watched = [_watched(run, message.id, *each) for each in judged if not asked and each not in foreign]
     await run.commit(message, *refused, after=asked or _clear(run, watched))
     for result in refused:
-        run.emit(result_event(run, result, message.id))
+        tell(run, result, message.id)
     await _carry_out(run, message.id, watched)
     return left_waiting(run)
 
@@ -186,7 +187,7 @@ async def _tell(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> 
     await run.commit(result, before=[] if change is None else [change[0]])
     if change is not None:
         run.emit(change[1])
-    run.emit(result_event(run, result, reply_id))
+    tell(run, result, reply_id)
 
 
 def _result(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> Message:
@@ -200,7 +201,12 @@ def _result(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> Mess
     if trip is not None:
         run.tripped(trip, reply_id)
         told = f"{told}\n{trip.told}" if told else trip.told
-    return _with(result_of(call, outcome.status, content), told)
+    result = with_edit(result_of(call, outcome.status, content), _edit_of(run, call))
+    return _with(result, told)
+
+
+def _edit_of(run: Run, call: ToolCall) -> str:
+    return edit_of(call, run.history.asked, run.history.decisions)
 
 
 def _with(result: Message, told: str) -> Message:
@@ -224,7 +230,7 @@ async def _wait(run: Run, call: ToolCall, pending: Pending, state: Any) -> None:
         kind="waiting",
         call_id=call.id,
         name=call.name,
-        arguments=call.arguments,
+        arguments=_edit_of(run, call) or call.arguments,
         message=f"{call.name} waits for a result from outside.",
         created_at=now_ms(),
         operation_id=pending.operation_id,
@@ -242,20 +248,25 @@ async def _wait(run: Run, call: ToolCall, pending: Pending, state: Any) -> None:
 async def answer(run: Run, result: Message, *, reply_id: str = "") -> None:
     """Store a result and then tell it: a result that a client has seen is never lost."""
     await run.commit(result)
-    run.emit(result_event(run, result, reply_id))
+    tell(run, result, reply_id)
 
 
-def result_event(run: Run, result: Message, reply_id: str = "") -> ToolResultEnd:
-    """The event that tells a result."""
-    return ToolResultEnd(
-        run_id=run.run_id,
-        reply_id=reply_id,
-        call_id=result.tool_call_id or "",
-        name=result.name or "",
-        message_id=result.id,
-        status=result.status,
-        content=result.text,
-        parts=() if isinstance(result.content, str) else result.content,
+def tell(run: Run, result: Message, reply_id: str = "") -> None:
+    """Tell a result that is stored, and in front of it what a person has made of the call's arguments."""
+    edit = edit_event(run.run_id, result, reply_id)
+    if edit is not None:
+        run.emit(edit)
+    run.emit(
+        ToolResultEnd(
+            run_id=run.run_id,
+            reply_id=reply_id,
+            call_id=result.tool_call_id or "",
+            name=result.name or "",
+            message_id=result.id,
+            status=result.status,
+            content=result.text,
+            parts=() if isinstance(result.content, str) else result.content,
+        )
     )
 
 
@@ -276,4 +287,5 @@ async def settle(run: Run, reason: str = "", *, keep_asked: bool = False) -> Non
         # What this run cleared but did not begin is known not to have run; what a lost run cleared is not.
         begun = call.id in run.started or (call.id in run.history.started and call.id not in run.cleared)
         if begun or not asked:
-            await answer(run, result_of(call, "interrupted" if begun else "not_run", reason))
+            result = result_of(call, "interrupted" if begun else "not_run", reason)
+            await answer(run, with_edit(result, _edit_of(run, call)))

@@ -1,13 +1,23 @@
 """What a run's answers make of the calls that wait for something outside."""
 
+import logging
 from dataclasses import dataclass, field
+from typing import Any
 
-from agent_core.interrupts import Decision, decide
+import orjson
+
+from agent_core.errors import InvalidRequest
+from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_member
 from agent_core.messages import Message, ToolCall
+from agent_core.react.arguments import misfits_of
 from agent_core.react.calling import capped
+from agent_core.react.edits import edit_of, with_edit
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.run import Run
 from agent_core.sessions.entries import Entry, answered_entry, now_ms
+from agent_core.tools.complaints import DOES_NOT_FIT, Misfits
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -33,10 +43,43 @@ def decided(run: Run) -> Decided:
     for answer in run.input.answers:
         interrupt = pending.get(answer.interrupt_id)
         if interrupt is not None:
-            found.decisions.setdefault(interrupt.id, decide(interrupt, answer, now))
+            decision = decide(interrupt, answer, now)
+            _check_edit(run, interrupt, answer, decision)
+            found.decisions.setdefault(interrupt.id, decision)
         elif answer.interrupt_id not in known:
             found.unknown.append(answer.interrupt_id)
     return found
+
+
+def _check_edit(run: Run, interrupt: Interrupt, answer: Answer, decision: Decision) -> None:
+    """Raise InvalidRequest, which names the member, where edited arguments do not fit the tool: neither its schema
+    nor, where the tool knows more than that can say, its own types. A tool that is gone is told when it is called."""
+    spec = next((spec for spec in run.offered if spec.name == interrupt.name), None)
+    if not decision.arguments or spec is None:
+        return
+    arguments: dict[str, Any] = orjson.loads(decision.arguments)
+    misfits = misfits_of(arguments, decision.arguments, spec, run.validators) or _own_misfits(run, spec.name, arguments)
+    if misfits is not None:
+        raise _refusal(misfits, f"{answer.param}.payload.{edited_member(answer.payload)}")
+
+
+def _own_misfits(run: Run, name: str, arguments: dict[str, Any]) -> Misfits | None:
+    find = getattr(run.tools.get(name), "misfits", None)  # a user's own Tool need not have it
+    try:
+        found = None if find is None else find(arguments)
+    except Exception as error:  # of a validator of the user's, which fails again when the tool is called
+        logger.debug("the arguments of tool %s could not be checked (%s)", name, type(error).__name__)
+        return None
+    return found if isinstance(found, Misfits) else None
+
+
+def _refusal(misfits: Misfits, path: str) -> InvalidRequest:
+    if not misfits.complaints:
+        return InvalidRequest(f"{path}: {DOES_NOT_FIT}", path)
+    first, *others = misfits.complaints
+    param = f"{path}.{first.where}" if first.path else path
+    also = "".join(f" {each.where}: {each.expected}." for each in others)
+    return InvalidRequest(f"{param}: {first.expected}.{also}", param)
 
 
 def settled(run: Run, waiting: tuple[ToolCall, ...], answers: Decided, *, said: bool) -> list[Message]:
@@ -47,11 +90,12 @@ def settled(run: Run, waiting: tuple[ToolCall, ...], answers: Decided, *, said: 
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
+    decisions = run.history.decisions | answers.decisions
     for call in open_calls(run.history.messages):
         if call not in waiting:
             result = _result(run, call, answers, said=said, moved_on=moved_on)
             if result is not None:
-                results.append(result)
+                results.append(with_edit(result, edit_of(call, run.history.asked, decisions)))
     return results
 
 

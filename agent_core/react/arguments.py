@@ -16,10 +16,10 @@ from typing import Any
 import orjson
 
 from agent_core.messages import ToolCall, well_formed
-from agent_core.react.misfits import told_of
+from agent_core.react.misfits import misfits_in
 from agent_core.react.schemas import Unusable, unroll
 from agent_core.tools.base import ToolSpec
-from agent_core.tools.complaints import Complaint, tell
+from agent_core.tools.complaints import Complaint, Misfits, tell
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +78,18 @@ def checked(call: ToolCall, spec: ToolSpec, validators: Validators) -> tuple[dic
         )
     validator = validators.find(spec)
     if validator is not None:
-        wrong = validator.check(arguments, text, spec)
+        misfits = validator.check(arguments, text, spec)
+        wrong = "" if misfits is None else str(misfits)
     else:
         wrong = "" if given else _without_schema(spec.parameters)
     return (None, wrong) if wrong else (arguments, "")
+
+
+def misfits_of(arguments: dict[str, Any], text: str, spec: ToolSpec, validators: Validators) -> Misfits | None:
+    """What of the arguments, whose JSON is `text`, does not fit the tool's schema; None where nothing is known to
+    be wrong."""
+    validator = validators.find(spec)
+    return None if validator is None else validator.check(arguments, text, spec)
 
 
 def _parse(text: str) -> tuple[dict[str, Any] | None, str]:
@@ -110,23 +118,23 @@ class _Validator:
     size: int
     cost: int
 
-    def check(self, arguments: dict[str, Any], text: str, spec: ToolSpec) -> str:
-        """What is wrong with the arguments, whose JSON was `text`; empty where nothing is."""
+    def check(self, arguments: dict[str, Any], text: str, spec: ToolSpec) -> Misfits | None:
+        """What is wrong with the arguments, whose JSON was `text`; None where nothing is known to be."""
         nodes = sum(map(text.count, ",:[{")) + 1
         if self.size * nodes > LARGEST_SEARCH:
             nodes = _count(arguments)  # the signs were in texts, perhaps
         if self.cost * (nodes + len(text) // 50) > LARGEST_CHECK:
             logger.debug("arguments of %d characters are too much for a schema of size %d", len(text), self.size)
-            return ""
+            return None
         try:
             if self.compiled.is_valid(arguments):
-                return ""
+                return None
         except Exception as error:  # too deep, or a number that it cannot take: the schema says nothing of that
             logger.debug("arguments could not be checked (%s)", type(error).__name__)
-            return ""
+            return None
         if self.size * nodes > LARGEST_SEARCH:
-            return "The arguments do not fit the tool's JSON Schema."
-        return told_of(self.compiled.iter_errors(arguments), arguments, spec)
+            return Misfits()
+        return misfits_in(self.compiled.iter_errors(arguments), arguments, spec)
 
 
 def _compile(spec: ToolSpec, text: bytes) -> _Validator | None:

@@ -5,7 +5,7 @@ from pydantic_core import to_json
 
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
 from agent_core.messages import Message
-from agent_core.react.acting import result_event
+from agent_core.react.acting import tell
 from agent_core.react.answers import Decided, decided, settled
 from agent_core.react.intake import Intake, take_in, title_of, waiting_for_client
 from agent_core.react.run import Run
@@ -105,7 +105,7 @@ def _tell(run: Run, intake: Intake, lost: list[Message]) -> None:
         run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
     unasked = [message for message in intake.messages if message.role == "tool" and message.status == "not_run"]
     for result in (*lost, *unasked):  # the client knows its own answers; these are ours
-        run.emit(result_event(run, result))
+        tell(run, result)
     if intake.missed:
         clients = frozenset(history.clients)
         run.emit(MessagesSnapshot(run_id=run.run_id, messages=tuple(history.messages), clients=clients))

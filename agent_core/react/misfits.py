@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent_core.tools.base import ToolSpec
-from agent_core.tools.complaints import LONGEST, MOST, Complaint, not_a_parameter, path_of, tell
+from agent_core.tools.complaints import LONGEST, MOST, Complaint, Misfits, not_a_parameter, path_of
 
 
-def told_of(found: Iterable[Any], arguments: dict[str, Any], spec: ToolSpec) -> str:
-    """The errors of jsonschema-rs as one text; empty where none counts. What is missing, unknown or wrong at the
-    top comes before what is wrong further in. The values were masked as `the value`."""
+def misfits_in(found: Iterable[Any], arguments: dict[str, Any], spec: ToolSpec) -> Misfits | None:
+    """The errors of jsonschema-rs; None where none counts. What is missing, unknown or wrong at the top comes before
+    what is wrong further in. The values were masked as `the value`."""
     errors = [each for each in found if not _gave_up(each)]
     errors.sort(key=lambda error: (len(error.instance_path), error.kind.name != "required"))
     complaints = [each for error in errors[:MOST] for each in _complaints(error, arguments, spec)]
-    return tell(complaints, more=len(errors[MOST:])) if errors else ""
+    return Misfits(complaints, len(errors[MOST:])) if errors else None
 
 
 def _gave_up(error: Any) -> bool:

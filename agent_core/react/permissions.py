@@ -50,15 +50,18 @@ def judge(run: Run, call: ToolCall) -> Verdict:
     if decision is not None and decision.kind == "denied":
         said = f" The person says: {decision.text}" if decision.text else ""
         return Verdict("deny", {}, f"The person who was asked has denied it.{said}", by_person=True)
-    if decision is not None and decision.arguments:
+    edited = decision is not None and bool(decision.arguments)
+    if decision is not None and edited:
         call = replace(call, arguments=decision.arguments)
     arguments, wrong = checked(call, spec, run.validators)
     if arguments is None:
-        return Verdict("wrong", {}, wrong)
+        return Verdict("wrong", {}, wrong, by_person=edited)
     verdict = _permitted(run, call, arguments)
     # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
     # person has edited the arguments into it.
-    return Verdict("run", arguments, by_person=True) if decision is not None and verdict.kind == "ask" else verdict
+    if decision is not None and verdict.kind == "ask":
+        return Verdict("run", arguments, by_person=True)
+    return Verdict(verdict.kind, arguments, verdict.reason, by_person=edited)
 
 
 def _earlier(run: Run, call: ToolCall) -> Verdict | None:

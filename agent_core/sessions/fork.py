@@ -5,9 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent_core.errors import InvalidRequest
+from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import ResultStatus, new_id
+from agent_core.react.edits import edit_of, with_edit
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.sessions.entries import (
+    AnsweredBody,
+    AskedBody,
     Body,
     EndBody,
     Entry,
@@ -29,11 +33,13 @@ from agent_core.sessions.history import History
 @dataclass(slots=True)
 class Standing:
     """How a session stands, for all its agents at once: their histories, the runs without an end, the
-    calls that had been cleared to run, and the title."""
+    calls that had been cleared to run, what calls wait or have waited for with the answers to it, and the title."""
 
     histories: dict[str, History] = field(default_factory=dict)
     open_runs: dict[str, None] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
+    asked: dict[str, Interrupt] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
     title: str = ""
 
     def of(self, agent: str) -> History:
@@ -52,6 +58,10 @@ class Standing:
                 self.open_runs.pop(entry.run_id, None)
             case StartedBody():
                 self.started.add(body.call_id)
+            case AskedBody():
+                self.asked[body.interrupt.call_id] = body.interrupt
+            case AnsweredBody():
+                self.decisions.setdefault(body.interrupt_id, body.decision)
             case TitledBody():
                 self.title = body.title
 
@@ -63,7 +73,8 @@ class Standing:
         for agent, history in self.histories.items():
             for call in open_calls(history.messages):
                 status: ResultStatus = "interrupted" if call.id in self.started else "not_run"
-                yield message_entry(new_id("closing"), agent, result_of(call, status))
+                result = with_edit(result_of(call, status), edit_of(call, self.asked, self.decisions))
+                yield message_entry(new_id("closing"), agent, result)
         for run_id in self.open_runs:
             yield end_entry(run_id, "cancelled")
 
@@ -98,7 +109,7 @@ def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, sessi
         raise InvalidRequest("messageId: the agent has no such message in this session.", "messageId")
     end = places[message_id] + 1
     # A call is marked as started behind its message: the cut would lose that it may have had an effect.
-    standing = Standing(started=whole.started)
+    standing = Standing(started=whole.started, asked=whole.asked, decisions=whole.decisions)
     copy: list[Entry] = []
     for entry, body in zip(entries[:end], bodies, strict=False):
         standing.take(entry, body)

@@ -141,6 +141,8 @@ def _check_message(message: Message) -> None:
         _check_id(message.tool_call_id or "", "message.tool_call_id", LONGEST_CALL_ID)
     if message.role != "assistant" and (message.tool_calls or message.thoughts):
         raise Wrong("body.message: only an assistant message has tool calls and thoughts.")
+    if message.role != "tool" and message.edited_arguments is not None:
+        raise Wrong("body.message: only a tool message has editedArguments.")
     ids = [call.id for call in message.tool_calls]
     for call in message.tool_calls:
         _check_id(call.id, "message.tool_calls[].id", LONGEST_CALL_ID)

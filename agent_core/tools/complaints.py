@@ -9,6 +9,8 @@ from agent_core.tools.results import compact
 
 HEAD = "The arguments do not fit the tool's parameters:"
 
+DOES_NOT_FIT = "The arguments do not fit the tool's JSON Schema."
+
 MOST = 5
 """Complaints that are told; of the others, only how many there are."""
 
@@ -32,10 +34,26 @@ class Complaint:
     expected: str
     given: Any = Missing()
 
+    @property
+    def where(self) -> str:
+        """The path as people write it, in a bounded length."""
+        return _cut(path_of(self.path), PATH)
+
     def __str__(self) -> str:
-        where = _cut(path_of(self.path), PATH)
         given = "" if isinstance(self.given, Missing) else f" (it was: {_shown(self.given)})"
-        return f"{_cut(f'{where}: {self.expected}', LONGEST - len(given))}{given}"
+        return f"{_cut(f'{self.where}: {self.expected}', LONGEST - len(given))}{given}"
+
+
+@dataclass(frozen=True, slots=True)
+class Misfits:
+    """What is wrong with arguments: some complaints, and how many there are `more`; none where finding out would
+    cost too much. As a text it is what the model is told."""
+
+    complaints: Sequence[Complaint] = ()
+    more: int = 0
+
+    def __str__(self) -> str:
+        return tell(self.complaints, self.more) if self.complaints else DOES_NOT_FIT
 
 
 def tell(complaints: Sequence[Complaint], more: int = 0) -> str:

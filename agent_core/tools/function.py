@@ -24,7 +24,7 @@ from pydantic_core import ErrorDetails, SchemaError
 from agent_core.context import ToolContext
 from agent_core.errors import ToolError
 from agent_core.tools.base import NAME_PATTERN, Result, ToolSpec
-from agent_core.tools.complaints import MOST, Complaint, not_a_parameter, tell
+from agent_core.tools.complaints import MOST, Complaint, Misfits, not_a_parameter
 from agent_core.tools.results import result_from
 
 P = ParamSpec("P")
@@ -99,12 +99,22 @@ class FunctionTool(Generic[P, R]):
                 value = await value
         return result_from(value)
 
-    def _bind(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
+    def misfits(self, arguments: Mapping[str, Any]) -> Misfits | None:
+        """What of the arguments the function's own types refuse, which may be more than the schema can say; None
+        where they take all of them. Nothing is called but what validates."""
+        found = self._validated(arguments)
+        return found if isinstance(found, Misfits) else None
+
+    def _validated(self, arguments: Mapping[str, Any]) -> BaseModel | Misfits:
         try:
-            validated = self._model.model_validate(dict(arguments))
+            return self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            names = [each.name for each in self._signature if not each.is_context]
-            raise ToolError(_explain(error, names)) from None
+            return _explain(error, [each.name for each in self._signature if not each.is_context])
+
+    def _bind(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
+        validated = self._validated(arguments)
+        if isinstance(validated, Misfits):
+            raise ToolError(str(validated))
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for index, parameter in enumerate(self._signature):
@@ -298,9 +308,9 @@ def _without_titles(schema: Any) -> Any:
     }
 
 
-def _explain(error: ValidationError, names: list[str]) -> str:
+def _explain(error: ValidationError, names: list[str]) -> Misfits:
     errors = error.errors(include_url=False)
-    return tell([_complaint(each, names) for each in errors[:MOST]], more=len(errors[MOST:]))
+    return Misfits([_complaint(each, names) for each in errors[:MOST]], len(errors[MOST:]))
 
 
 def _complaint(error: ErrorDetails, names: list[str]) -> Complaint:

@@ -25,6 +25,7 @@ from agent_core.events import (
     ToolCallStart,
 )
 from agent_core.messages import Message
+from agent_core.react.edits import edit_event
 from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, StartedBody, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import SAVING
@@ -140,7 +141,11 @@ def _message(entry: Entry, agent: Agent) -> Iterator[Message]:
 
 
 def _said(run_id: str, message: Message) -> Iterator[Event]:
-    """What a reader was told of an assistant's message, in few events."""
+    """What a reader was told of an assistant's message, in few events, and of what a person has made of a call's
+    arguments."""
+    edit = edit_event(run_id, message)
+    if edit is not None:
+        yield edit
     if message.role != "assistant":
         return
     for number, thought in enumerate(message.thoughts, start=1):

@@ -21,8 +21,9 @@ class Messages:
     """The conversation as it stands, as MESSAGES_SNAPSHOT, and that an earlier part of it counts no more, as
     CUSTOM `session_rewound`.
 
-    Clients of before 1.0 know media as `binary` parts and no media in results, and those of them that have not
-    shown it, in the request that is answered (`reasoning`) or in one of the session's, no reasoning messages.
+    Clients of before 1.0 know media as `binary` parts, no media in results and no `editedArguments`, and those of
+    them that have not shown it, in the request that is answered (`reasoning`) or in one of the session's, no reasoning
+    messages.
     """
 
     claims = (MessagesSnapshot, Rewound)
@@ -64,6 +65,8 @@ def snapshot(messages: Sequence[Message], *, reasoning: bool = False) -> Frame:
 
 
 def _before_1_0(members: Members) -> Members:
+    if "editedArguments" in members:
+        members = {name: value for name, value in members.items() if name != "editedArguments"}
     content = members.get("content")
     if not isinstance(content, list):
         return members
@@ -107,6 +110,8 @@ def _shortened(members: Members, limit: int) -> Members:
             found[name] = cut(value, limit)
         elif isinstance(value, list):
             found[name] = [_shortened_part(part, limit) for part in value]
+    if "editedArguments" in members:
+        found["editedArguments"] = _shortened_arguments(members["editedArguments"], limit)
     if "toolCalls" in members:
         found["toolCalls"] = [_shortened_call(call, limit) for call in members["toolCalls"]]
     return members | found
@@ -124,6 +129,16 @@ def _shortened_call(call: Members, limit: int) -> Members:
     arguments: Any = call["function"]["arguments"]
     if len(text_json(arguments)) <= limit:
         return call
-    # Cut, they would be no JSON any more, on which clients fail.
-    note = orjson.dumps({"note": f"{len(arguments)} characters of arguments, not shown here"}).decode()
+    note = orjson.dumps(_note(len(arguments))).decode()
     return call | {"function": call["function"] | {"arguments": note}}
+
+
+def _shortened_arguments(arguments: Members, limit: int) -> Members:
+    size = len(to_json(arguments))
+    return arguments if size <= limit else _note(size)
+
+
+def _note(size: int) -> Members:
+    """What stands in the place of arguments that are too large: cut, they would be no JSON any more, on which
+    clients fail."""
+    return {"note": f"{size} characters of arguments, not shown here"}

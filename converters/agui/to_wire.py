@@ -13,7 +13,8 @@ def to_agui(messages: Iterable[Message]) -> list[Members]:
 
     - Each block of an assistant's thinking is a `reasoning` message in front of its message.
     - An assistant message that says nothing and asks for nothing is left out: no client was shown one.
-    - A result that is no success has its text in `error` too; one with media has parts.
+    - A result that is no success has its text in `error` too; one with media has parts. Where a person has changed
+      the call's arguments, `editedArguments` has what became of them.
     """
     return [members for message in messages for members in _members(message)]
 
@@ -57,7 +58,11 @@ def _result(message: Message) -> Members:
         "toolCallId": message.tool_call_id or "",
         "content": content_of(message.content),
     }
-    return members if message.status == "ok" else members | {"error": message.text}
+    if message.status != "ok":
+        members["error"] = message.text
+    if message.edited_arguments is not None:
+        members["editedArguments"] = message.edited_arguments
+    return members
 
 
 def content_of(content: str | tuple[Part, ...]) -> str | list[Members]:

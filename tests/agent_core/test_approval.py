@@ -113,15 +113,11 @@ async def test_a_denial_is_a_result_with_its_reason() -> None:
     assert "wrong address" in text
 
 
-async def test_edited_arguments_are_what_is_run_and_are_checked_too() -> None:
+async def test_edited_arguments_are_what_is_run() -> None:
     desk = Desk(calls(SEND), says("done"))
     (interrupt,) = waits(await desk.ask())
     ended(await desk.ask(None, yes(interrupt, arguments={"to": "bob"})))
     assert desk.done == ["send bob"]
-    other = Desk(calls(SEND), says("done"))
-    (interrupt,) = waits(await other.ask())
-    ended(await other.ask(None, yes(interrupt, arguments={"nobody": 1})))
-    assert (other.done, (await other.results())[0][0]) == ([], "error")
 
 
 async def test_a_denial_by_rule_stands_also_where_a_person_edits_the_arguments_into_it() -> None:

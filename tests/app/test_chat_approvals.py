@@ -72,7 +72,21 @@ def test_e_lets_the_arguments_be_edited_where_they_stand(where: str, tmp_path: P
         chat.type('\x01\x0b{"to":"bob","subject":"s","body":"b"}\n')
         chat.expect('send_email(to="bob", subject="s", body="b")? [y/n/e] ')
         chat.type("y\n")
-        chat.expect("← Written to bob: 's', 1 characters.")
+        chat.expect('← A person changed the arguments to {"to":"bob","subject":"s","body":"b"}.')
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_an_edit_that_does_not_fit_is_said_and_the_person_is_asked_again(where: str, tmp_path: Path) -> None:
+    with asked(where, tmp_path) as chat:
+        chat.type("e\n")
+        chat.expect('to agree to it."}')
+        chat.type('\x01\x0b{"too":"bob","subject":"s","body":"b"}\n')
+        chat.expect(QUESTION)
+        chat.type("y\n")
+        chat.expect("invalid_request: resume[0].payload.arguments.to")
+        assert '"to": "team@example.com"' in chat.expect(QUESTION)
+        chat.type("y\n")
+        chat.expect("← Written to team@example.com")
 
 
 def test_the_line_that_is_edited_holds_the_arguments(tmp_path: Path) -> None:
