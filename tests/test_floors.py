@@ -59,6 +59,7 @@ ORDER = (
     "agent_core.agent",
     "agent_core.sessions.entries",
     "agent_core.sessions.state",
+    "agent_core.sessions.tree",
     "agent_core.sessions.history",
     "agent_core.sessions.store",
     "agent_core.sessions.pages",

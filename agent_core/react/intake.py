@@ -77,11 +77,11 @@ def take_in(
     if ours.content != theirs.content or rules:
         return Intake(rewind=history.messages[at - 1].id if at else "", messages=[*rules, theirs], opens=True)
     if not any(message.role == "user" for message in history.messages[at + 1 :]):
-        if history.missed and not seen:
+        if history.run is not None and history.run.unread and not seen:
             return Intake(missed=True)
         if history.broken or at == len(history.messages) - 1:
             return Intake()
-        if history.outcome in ("failed", "cancelled"):
+        if history.run is not None and history.run.status in ("failed", "cancelled"):
             return Intake(rewind=ours.id)  # its turn goes on
     return Intake(rewind=ours.id, opens=True)
 
@@ -98,12 +98,12 @@ def _nothing_new(history: History, messages: Sequence[Message]) -> Intake:
     """
     if not history.messages or history.broken or history.messages[-1].role == "user":
         return Intake()
-    if history.outcome in ("failed", "cancelled"):
+    if history.run is not None and history.run.status in ("failed", "cancelled"):
         last = messages[-1] if messages else None
         asked = next((each for each in reversed(history.messages) if each.role == "user"), None)
         return Intake(rewind=asked.id) if asked and last and last.id == asked.id else Intake()
     tail = history.messages[-1]
-    return Intake(missed=tail.role == "assistant" and not tail.tool_calls and bool(history.outcome))
+    return Intake(missed=tail.role == "assistant" and not tail.tool_calls and history.run is not None)
 
 
 def _asked_again(history: History, messages: Sequence[Message]) -> int | None:
@@ -170,7 +170,7 @@ def merge(history: History, messages: Sequence[Message], client_calls: Iterable[
             call = waiting.get(message.tool_call_id or "")
             if call is not None and call.id not in answers:
                 answers[call.id] = _answer(call, message, seen)
-        elif message.id not in seen and (message.id not in history.forgotten or message is messages[-1]):
+        elif message.id not in seen and (history.tree.find(message.id) is None or message is messages[-1]):
             seen.add(message.id)
             if message.role != "assistant":
                 said.append(message)

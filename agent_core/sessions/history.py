@@ -24,21 +24,31 @@ from agent_core.sessions.entries import (
     body_of,
 )
 from agent_core.sessions.state import apply_patches
+from agent_core.sessions.tree import Node, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """How a run of the agent ended: its status, or `failed`; empty where it has no end, which is one that was lost.
+    `ended_at` is in milliseconds since the epoch, `unread` says that nobody was there to read the end."""
+
+    status: str = ""
+    ended_at: int = 0
+    unread: bool = False
 
 
 @dataclass(slots=True)
 class History:
     """The conversation of one agent in one session, and what the whole session knows beside it.
 
-    - messages: as they stand after all rewinding; `message_ids` are theirs, `forgotten` are the ids of those
-      that were rewound away
+    - tree: all that was ever said to the agent; `messages` are those on the path that is shown
+    - others: what the session's other agents have as messages of the user and answers, each under its id
     - call_ids: of every call of the session, in which a call's id is unique whichever agent made it
     - started: the calls that had been cleared to run, each with its idempotency key. No rewinding takes one out
     - foreign: the agent's calls that came from outside, each with its origin. None of them is ever run here
     - lost: the runs without an end, each with its agent. While a run holds the session, that is a run
       whose worker was lost
-    - outcome: how the agent's last run ended, its status or `failed`; empty while it has not, or before the first
-    - missed: whether that run ended while nobody read it
+    - runs: the agent's runs, each under its id with its latest attempt, the last one at the end
     - asked: what calls wait for, or have waited for, each under its call's id; decisions: the answers, each
       under its interrupt's id
     - clients: with which the session's runs were begun, in the words of `RunInput.client`
@@ -46,15 +56,13 @@ class History:
     """
 
     agent: str = ""
-    messages: list[Message] = field(default_factory=list)
-    message_ids: set[str] = field(default_factory=set)
-    forgotten: set[str] = field(default_factory=set)
+    tree: Tree = field(default_factory=Tree)
+    others: dict[str, Message] = field(default_factory=dict)
     call_ids: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
     foreign: dict[str, Origin] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
-    outcome: str = ""
-    missed: bool = False
+    runs: dict[str, PastRun] = field(default_factory=dict)
     clients: set[str] = field(default_factory=set)
     title: str = ""
     state: Any = None
@@ -75,62 +83,73 @@ class History:
         return {*self.asked, *self.started, *(call_id for call_id in self.foreign if self.foreign[call_id] == "copied")}
 
     @property
+    def messages(self) -> list[Message]:
+        """The messages as they stand after all rewinding, each call's result behind it, in order: a view."""
+        return self.tree.messages
+
+    @property
+    def message_ids(self) -> set[str]:
+        """Their ids."""
+        return self.tree.message_ids
+
+    @property
+    def run(self) -> PastRun | None:
+        """The agent's last run."""
+        return next(reversed(self.runs.values()), None)
+
+    @property
     def broken(self) -> bool:
         """Whether the agent's own last run was lost with its worker."""
         return self.agent in self.lost.values()
 
-    def add(self, message: Message, origin: Origin = "") -> None:
-        """Add a message behind the last one; a result at its call's place, so that results stand in the order of
-        the calls whatever came in first, and in front of what was said meanwhile."""
-        if message.role == "tool":
-            self.messages.insert(self._place_of(message.tool_call_id), message)
-        else:
-            self.messages.append(message)
-        self.message_ids.add(message.id)
+    @property
+    def question(self) -> Node | None:
+        """What the user has asked last, of what is shown."""
+        return next((node for node in reversed(self.tree.nodes()) if node.asks), None)
+
+    def add(
+        self, message: Message, origin: Origin = "", *, run_id: str = "", seq: int = 0, observed: bool = False
+    ) -> None:
+        """Add a message behind the last one; a result to its call, wherever that stands. `run_id` is the run that it
+        came with, `seq` the number of its entry, where it is known."""
+        self.tree.add(message, run_id=run_id, seq=seq, observed=observed)
         if message.tool_calls:
             self.call_ids.update(call.id for call in message.tool_calls)
             if origin:
                 self.foreign.update((call.id, origin) for call in message.tool_calls)
 
-    def _place_of(self, call_id: str | None) -> int:
-        at = len(self.messages)
-        for message in reversed(self.messages):
-            at -= 1
-            order = [call.id for call in message.tool_calls]
-            if call_id in order:
-                break
-        else:
-            return len(self.messages)
-        at += 1
-        before = set(order[: order.index(call_id)])
-        while at < len(self.messages) and self.messages[at].role == "tool" and self.messages[at].tool_call_id in before:
-            at += 1
-        return at
-
     def rewind(self, after: str) -> None:
-        """Forget the messages behind the one with the id `after`, all of them where it is empty or unknown."""
-        keep = next((n for n in range(len(self.messages), 0, -1) if self.messages[n - 1].id == after), 0)
-        gone = {message.id for message in self.messages[keep:]}
-        self.message_ids -= gone
-        self.forgotten |= gone
-        del self.messages[keep:]
+        """Show the conversation up to this message and the results of its calls, as it was last shown; nothing of
+        it where the id is empty. An id that nobody knows changes nothing."""
+        self.tree.rewind(after)
 
 
 def history_of(entries: Iterable[Entry], agent: str) -> History:
     """Fold the entries to the agent's history. Raises msgspec.MsgspecError for a body that is none."""
     history = History(agent=agent)
     states: list[StateBody] = []
+    begun: set[str] = set()
     for entry in entries:
         body = body_of(entry)
         if isinstance(body, MessageBody):
             if body.agent == agent:
-                history.add(body.message, body.origin)
+                observed = entry.run_id not in begun  # a run's own entry comes before all others of it
+                history.add(body.message, body.origin, run_id=entry.run_id, seq=entry.seq, observed=observed)
             else:
-                history.call_ids.update(call.id for call in body.message.tool_calls)
+                _overhear(history, body.message)
         else:
+            if isinstance(body, RunBody):
+                begun.add(entry.run_id)
             _take(history, entry, body, agent, states)
     _settle(history, states)
     return history
+
+
+def _overhear(history: History, message: Message) -> None:
+    """Another agent's message."""
+    history.call_ids.update(call.id for call in message.tool_calls)
+    if message.role in ("user", "assistant"):
+        history.others[message.id] = message
 
 
 def _settle(history: History, states: list[StateBody]) -> None:
@@ -156,10 +175,11 @@ def _take(
             history.lost[entry.run_id] = body.agent
             history.clients.add(body.client)
             if body.agent == agent:
-                history.outcome, history.missed = "", False
+                history.runs.pop(entry.run_id, None)  # a later attempt stands at the end
+                history.runs[entry.run_id] = PastRun()
         case EndBody():
             if history.lost.pop(entry.run_id, None) == agent:
-                history.outcome, history.missed = body.status, body.unread
+                history.runs[entry.run_id] = PastRun(status=body.status, ended_at=body.at, unread=body.unread)
         case StartedBody():
             history.started[body.call_id] = body.key
             history.call_ids.add(body.call_id)  # no later call may be taken for it

@@ -5,7 +5,7 @@ import pytest
 from agent_core.messages import Message, Role, ToolCall
 from agent_core.react.intake import CUT_TITLE, Intake, adopted, merge, take_in, title_of, waiting_for_client
 from agent_core.react.pairing import open_calls, paired
-from agent_core.sessions.history import History
+from agent_core.sessions.history import History, PastRun
 
 
 def said(message_id: str, role: Role = "user", content: str = "text") -> Message:
@@ -17,7 +17,7 @@ def tool_message(message_id: str, call_id: str, content: str = "42") -> Message:
 
 
 def history(*messages: Message) -> History:
-    made = History(agent="a", outcome="completed")
+    made = History(agent="a", runs={"r1": PastRun(status="completed")})
     for message in messages:
         made.add(message)
     return made
@@ -132,7 +132,7 @@ def test_a_run_that_was_lost_is_gone_on_with_and_not_rewound() -> None:
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
 def test_a_question_whose_run_failed_is_asked_again_in_the_same_turn_when_it_comes_again(outcome: str) -> None:
     past = history(U1, A1, U2, A2)
-    past.outcome = outcome
+    past.runs["r1"] = PastRun(status=outcome)
     assert take_in(past, [U2], ()) == Intake(rewind="u2")
     assert take_in(past, [U1, A1, U2], ()) == Intake(rewind="u2")
     assert take_in(past, [U1], ()) == Intake(rewind="u1", opens=True)
@@ -147,7 +147,7 @@ def test_a_run_that_another_agent_lost_changes_nothing_for_this_one() -> None:
 
 def test_an_answer_that_nobody_has_seen_is_not_made_again() -> None:
     past = history(U1, A1, U2, A2)
-    past.missed = True
+    past.runs["r1"] = PastRun(status="completed", unread=True)
     assert take_in(past, [U1, A1, U2], ()) == Intake(missed=True)
     assert take_in(past, [U1, A1, U2], (), seen=True) == Intake(rewind="u2", opens=True), "but somebody has, since"
     assert take_in(past, [U1, A1, EDITED], ()) == Intake(rewind="a1", messages=[EDITED], opens=True)
@@ -183,8 +183,8 @@ def test_a_title_is_cut_from_the_first_text(text: str, title: str) -> None:
 
 
 def test_what_was_rewound_away_comes_back_only_as_the_question_itself() -> None:
-    past = history(U1, A1)
-    past.forgotten = {"u2", "a2"}
+    past = history(U1, A1, U2, A2)
+    past.rewind("a1")
     assert take_in(past, [U1, A1, U2, A2, said("u3")], ()) == Intake(messages=[said("u3")], opens=True)
     assert take_in(past, [U1, A1, U2], ()) == Intake(messages=[U2], opens=True)
 

@@ -1,5 +1,7 @@
 """The folds of a session's entries."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -15,7 +17,7 @@ from agent_core.sessions.entries import (
     state_entry,
     titled_entry,
 )
-from agent_core.sessions.history import history_of
+from agent_core.sessions.history import PastRun, history_of
 
 
 def said(message_id: str, **members: object) -> Message:
@@ -36,7 +38,9 @@ def test_messages_are_each_agent_s_own_and_call_ids_the_session_s() -> None:
     assert history_of(entries, "a").call_ids == {"c1"}
 
 
-@pytest.mark.parametrize(("after", "left"), [("m2", ["m1", "m2"]), ("m3", ["m1", "m2", "m3"]), ("", []), ("gone", [])])
+@pytest.mark.parametrize(
+    ("after", "left"), [("m2", ["m1", "m2"]), ("m3", ["m1", "m2", "m3"]), ("", []), ("gone", ["m1", "m2", "m3"])]
+)
 def test_rewinding_forgets_what_comes_behind_a_message(after: str, left: list[str]) -> None:
     entries = [*THREE, rewound_entry("r", "a", after)]
     assert ids(entries) == left
@@ -69,10 +73,14 @@ def test_a_run_id_that_comes_again_is_lost_again() -> None:
 
 def test_the_last_run_s_end_says_whether_anybody_read_it() -> None:
     unread = [run_entry("r1", "a"), end_entry("r1", "completed", unread=True)]
-    assert history_of(unread, "a").missed
-    assert not history_of(unread, "b").missed
-    assert not history_of([*unread, run_entry("r2", "a")], "a").missed
-    assert history_of([*unread, run_entry("r2", "b"), end_entry("r2", "completed")], "a").missed
+    for entries, agent, run in (
+        (unread, "a", PastRun(status="completed", unread=True)),
+        (unread, "b", None),
+        ([*unread, run_entry("r2", "a")], "a", PastRun()),
+        ([*unread, run_entry("r2", "b"), end_entry("r2", "completed")], "a", PastRun(status="completed", unread=True)),
+    ):
+        found = history_of(entries, agent).run
+        assert (None if found is None else replace(found, ended_at=0)) == run
 
 
 def test_started_calls_keep_their_idempotency_keys() -> None:

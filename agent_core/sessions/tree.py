@@ -1,0 +1,160 @@
+"""All that was ever said to one agent in a session: a tree, and the one path in it that is shown.
+
+A message stands behind the one that was last when it was added. The results of calls are no steps of their own:
+they belong to the message that made the calls, in the order of the calls, on whichever path it is shown. So a
+rewind never takes a call's result away and leaves the call.
+
+    u1 ─ a1 ─ u2 ─ a2          u2 was rewound away for u3, and can be shown again
+          └── u3 ─ a3
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from agent_core.messages import Message
+
+
+class Node:
+    """One message with the results of its calls, and what stands in front of it.
+
+    - run_id, seq: the run that it came with, and the number of its entry; 0 while that is not known
+    - observed: it was appended without reasoning, and no client shows it
+    - shown: whether it is on the path that is shown now
+    """
+
+    __slots__ = ("_order", "_places", "message", "observed", "parent", "results", "run_id", "seq", "shown")
+
+    def __init__(self, message: Message, parent: "Node | None", run_id: str, seq: int, observed: bool) -> None:
+        self.message = message
+        self.parent = parent
+        self.results: list[Message] = []
+        self.run_id = run_id
+        self.seq = seq
+        self.observed = observed
+        self.shown = True
+        self._order: dict[str, int] | None = None
+        self._places: list[int] = []
+
+    @property
+    def asks(self) -> bool:
+        """Whether it is what a client shows as a question of its user."""
+        return self.message.role == "user" and not self.observed
+
+    @property
+    def last_id(self) -> str:
+        """The id of the last message here: of its last result, where it has any."""
+        return self.results[-1].id if self.results else self.message.id
+
+    def take(self, result: Message) -> bool:
+        """Add the result of one of its calls at its place; whether that is behind all others. One without a call
+        here stands at the end."""
+        if self._order is None:
+            self._order = {call.id: place for place, call in enumerate(self.message.tool_calls)}
+        place = self._order.get(result.tool_call_id or "", len(self._order))
+        at = bisect_right(self._places, place)
+        self._places.insert(at, place)
+        self.results.insert(at, result)
+        return at == len(self.results) - 1
+
+
+class Tree:
+    """`message_ids` are those of the messages on the path that is shown."""
+
+    __slots__ = ("_by_call", "_by_id", "_same", "_shown", "_tail", "message_ids")
+
+    def __init__(self) -> None:
+        self.message_ids: set[str] = set()
+        self._by_id: dict[str, Node] = {}
+        self._by_call: dict[str, Node] = {}
+        self._same: dict[str, list[Node]] = {}  # of ids that several calls have, as in conversations from outside
+        self._tail: Node | None = None
+        self._shown: list[Message] | None = []  # None where it has to be put together anew
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages that are shown, in order: a view, which nobody else may change."""
+        if self._shown is None:
+            self._shown = messages_of(self.nodes())
+        return self._shown
+
+    def nodes(self, last: Node | None = None) -> list[Node]:
+        """The path to this node, or the one that is shown, from its beginning."""
+        path = list(_up(last or self._tail))
+        path.reverse()
+        return path
+
+    def find(self, message_id: str) -> Node | None:
+        """The node of this message, or of the call that it answers; of several versions the one that is shown, or
+        was shown last."""
+        return self._by_id.get(message_id)
+
+    def find_call(self, call_id: str) -> Node | None:
+        """The node of the message that made this call; of several one that is shown, the last that was made."""
+        found = self._by_call.get(call_id)
+        if found is not None and not found.shown and call_id in self._same:
+            return next((node for node in reversed(self._same[call_id]) if node.shown), found)
+        return found
+
+    def add(self, message: Message, *, run_id: str = "", seq: int = 0, observed: bool = False) -> None:
+        """Add a message behind the last one; a result to its call."""
+        node = self.find_call(message.tool_call_id or "") if message.role == "tool" else None
+        if node is None:
+            node = self._tail = Node(message, self._tail, run_id, seq, observed)
+            self._make(node)
+            at_end = True
+        else:
+            at_end = node.take(message) and node is self._tail
+        self._by_id[message.id] = node
+        if not node.shown:
+            return
+        self.message_ids.add(message.id)
+        if not at_end:
+            self._shown = None
+        elif self._shown is not None:
+            self._shown.append(message)
+
+    def _make(self, node: Node) -> None:
+        for call in node.message.tool_calls:
+            if call.id in self._by_call:
+                self._same.setdefault(call.id, [self._by_call[call.id]]).append(node)
+            self._by_call[call.id] = node
+
+    def rewind(self, after: str) -> None:
+        """Show the path that ends on this message and the results of its calls, as it was last shown; nothing
+        where the id is empty. An id that nobody knows changes nothing."""
+        node = self._by_id.get(after)
+        if node is None and after:
+            return
+        fresh: list[Node] = []
+        for each in _up(node):
+            if each.shown:
+                break
+            fresh.append(each)
+        common = fresh[-1].parent if fresh else node
+        for each in _up(self._tail):
+            if each is common:
+                break
+            each.shown = False
+            self.message_ids.difference_update(_ids(each))
+        for each in reversed(fresh):
+            each.shown = True
+            self.message_ids.update(_ids(each))
+            self._by_id.update((message_id, each) for message_id in _ids(each))
+            self._by_call.update((call.id, each) for call in each.message.tool_calls)
+        self._tail, self._shown = node, None
+
+
+def messages_of(nodes: list[Node]) -> list[Message]:
+    """The messages of a path, results included."""
+    return [message for node in nodes for message in (node.message, *node.results)]
+
+
+def _up(node: Node | None) -> Iterator[Node]:
+    while node is not None:
+        yield node
+        node = node.parent
+
+
+def _ids(node: Node) -> Iterator[str]:
+    yield node.message.id
+    yield from (result.id for result in node.results)
