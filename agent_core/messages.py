@@ -68,6 +68,18 @@ def arguments_of(call: ToolCall) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def counts_as_none(arguments: str, *, theirs: bool) -> bool:
+    """Whether the JSON text, which is no object, stands for an object without members: null does, and for a call of
+    the client's any other value but an object that was encoded twice."""
+    try:
+        value = orjson.loads(arguments)
+    except ValueError:
+        return False
+    if isinstance(value, str):
+        return theirs and not value.lstrip().startswith("{")
+    return value is None or theirs
+
+
 class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message. Which members count depends on the role.
 

@@ -7,7 +7,8 @@ Providers that call themselves compatible differ in every detail. What is known 
   the one counts whose index is 0, or missing.
 - Usage may come with every chunk: the last one counts, and none is added up.
 - Reasoning comes as `reasoning_content`, as `reasoning`, or as `<think>` at the front of the text.
-- What comes as one JSON completion instead of a stream is read as well.
+- What comes as one JSON completion instead of a stream is read as well. A `message` behind deltas is the same
+  answer once more, and only what it has beyond them counts.
 - The end is said by a finish_reason or by `[DONE]`. A stream without either was cut off.
 - What ended the answer before its end is passed on: `length`, and `content_filter` behind some text.
 
@@ -32,6 +33,9 @@ from agent_core.usage import Usage
 MAX_ANSWER = 4_000_000
 """Characters of one answer: its text, its thinking and its calls' arguments."""
 
+SAID = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls")
+"""The members of a delta that say something."""
+
 CUTS: Mapping[str, Literal["length", "filter"]] = {"length": "length", "content_filter": "filter"}
 """What the reasons to finish mean that are not the model's own."""
 
@@ -54,6 +58,11 @@ class ChunkDecoder:
         self._calls = ToolDeltas()
         self._said = False
         self._size = 0
+        # What came so far, as the provider wrote it; of thinking, what was told of it.
+        self._texts: list[str] = []
+        self._refusals: list[str] = []
+        self._thoughts: list[str] = []
+        self._in_deltas = False
 
     def feed(self, payload: bytes) -> list[Piece]:
         """The pieces of one payload. Raises ModelError for an error frame, for what is no JSON, and for an answer
@@ -68,6 +77,7 @@ class ChunkDecoder:
             self._size += len(text)
             if self._size > MAX_ANSWER:
                 raise too_long("the answer", MAX_ANSWER, "characters")
+            self._texts.append(text)
             return [TextPiece(text)]
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
@@ -86,6 +96,7 @@ class ChunkDecoder:
         )
         if self._size > MAX_ANSWER:
             raise too_long("the answer", MAX_ANSWER, "characters")
+        self._thoughts += (piece.text for piece in pieces if isinstance(piece, ThinkingPiece))
         return pieces
 
     def finish(self) -> list[Piece]:
@@ -141,16 +152,44 @@ class ChunkDecoder:
         usage = choice.get("usage")
         if usage and isinstance(usage, dict):
             self._usage = usage
-        delta = choice.get("delta")
+        delta, message = choice.get("delta"), choice.get("message")
+        pieces: list[Piece] = []
         if isinstance(delta, dict):
-            return self._delta(delta, whole=False)
-        message = choice.get("message")
+            pieces += self._delta(delta)
+            self._in_deltas = self._in_deltas or any(delta.get(name) for name in SAID)
         if isinstance(message, dict):
             self.complete = True
-            return self._delta(message, whole=True)
-        return []
+            pieces += self._snapshot(message)
+        return pieces
 
-    def _delta(self, delta: Mapping[str, Any], *, whole: bool) -> list[Piece]:
+    def _snapshot(self, message: Mapping[str, Any]) -> list[Piece]:
+        """What the whole message has beyond that which came before it."""
+        if not (self._texts or self._refusals or self._thoughts or self._calls):
+            return self._delta(message, whole=True)
+        pieces: list[Piece] = []
+        thought, said = _split(message.get("content"))
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        if more := self._beyond(self._thoughts, reasoning if isinstance(reasoning, str) else thought):
+            pieces.append(ThinkingPiece(more))
+        for before, whole in ((self._texts, said), (self._refusals, message.get("refusal"))):
+            if isinstance(whole, str) and (more := self._beyond(before, whole)):
+                before.append(more)
+                self._text(more, pieces)
+        calls = message.get("tool_calls")
+        if calls and isinstance(calls, list):
+            pieces += self._flush()
+            pieces += self._calls.complete(calls)
+        return pieces
+
+    def _beyond(self, before: list[str], whole: str) -> str:
+        """The end of the whole text, which begins with what came before. One that begins otherwise adds nothing to
+        deltas, and where there are none it is a next piece."""
+        known = "".join(before)
+        if whole.startswith(known):
+            return whole[len(known) :]
+        return "" if self._in_deltas else whole
+
+    def _delta(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[Piece]:
         pieces: list[Piece] = []
         reasoning = delta.get("reasoning_content") or delta.get("reasoning")
         if reasoning and isinstance(reasoning, str):
@@ -158,16 +197,18 @@ class ChunkDecoder:
         content = delta.get("content")
         if content:
             if isinstance(content, str):
+                self._texts.append(content)
                 self._text(content, pieces)
             else:
                 self._parts(content, pieces)
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
+            self._refusals.append(refusal)
             self._text(refusal, pieces)
         calls = delta.get("tool_calls")
         if calls and isinstance(calls, list):
             pieces += self._flush()
-            pieces += self._calls.take(calls, whole=whole)
+            pieces += self._calls.complete(calls) if whole else self._calls.take(calls)
         return pieces
 
     def _text(self, text: str, pieces: list[Piece]) -> None:
@@ -179,15 +220,12 @@ class ChunkDecoder:
             self._front = None
 
     def _parts(self, content: Any, pieces: list[Piece]) -> None:
-        """Content as a list of parts, as Mistral sends it."""
-        for part in content if isinstance(content, list) else ():
-            if not isinstance(part, dict):
-                continue
-            if part.get("type") == "thinking":
-                pieces += [ThinkingPiece(text) for text in _texts(part.get("thinking"))]
+        for kind, text in _parts(content):
+            if kind == "thinking":
+                pieces.append(ThinkingPiece(text))
             else:
-                for text in _texts(part.get("text")):
-                    self._text(text, pieces)
+                self._texts.append(text)
+                self._text(text, pieces)
 
     def _flush(self) -> list[Piece]:
         front, self._front = self._front, None
@@ -242,6 +280,23 @@ def _says(pieces: list[Piece]) -> bool:
 def _count(members: Any, name: str) -> int | None:
     value = members.get(name) if isinstance(members, dict) else None
     return value if type(value) is int and value >= 0 else None
+
+
+def _parts(content: Any) -> Iterator[tuple[str, str]]:
+    """(`thinking` or `text`, the text) of content as a list of parts, as Mistral sends it."""
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict):
+            kind = "thinking" if part.get("type") == "thinking" else "text"
+            yield from ((kind, text) for text in _texts(part.get(kind)))
+
+
+def _split(content: Any) -> tuple[str, str]:
+    """The thinking and the text of a message's content."""
+    if isinstance(content, str):
+        return "", content
+    parts = list(_parts(content))
+    thought, said = ("".join(text for kind, text in parts if kind == wanted) for wanted in ("thinking", "text"))
+    return thought, said
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -7,6 +7,8 @@ Which call a delta belongs to is the one thing that compatible providers do not 
 - Without any id a new index, another name, arguments that start afresh after complete ones, or a second name
   in one list without an index open a call, which gets an id of our own.
 - A call is told on once its name is known; ids and names are never changed after that.
+- A call that comes again with its id, its name and all of its arguments is the same call, and so is one of a whole
+  message that was streamed before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +26,19 @@ KNOWN = frozenset({"id", "type", "index", "function"})
 class _Call:
     """A call under way. `index` is ours and dense from 0; None until the call has a name."""
 
-    __slots__ = ("arguments", "extra", "id", "index", "name")
+    __slots__ = ("arguments", "extra", "id", "index", "name", "size")
 
     def __init__(self, call_id: str) -> None:
         self.id = call_id
         self.name = ""
         self.index: int | None = None
         self.arguments: list[str] = []
+        self.size = 0
         self.extra: dict[str, Any] = {}
+
+    def is_said(self, arguments: str) -> bool:
+        """Whether these are all of its arguments, which are complete."""
+        return len(arguments) == self.size > 0 and "".join(self.arguments) == arguments and _is_complete(self.arguments)
 
 
 class ToolDeltas:
@@ -43,30 +50,64 @@ class ToolDeltas:
         self._by_id: dict[str, _Call] = {}
         self._told = 0
 
-    def take(self, deltas: Sequence[Any], *, whole: bool = False) -> list[CallPiece | ArgumentsPiece]:
-        """The pieces of one `tool_calls` list. `whole`: each entry is a complete call of its own."""
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def take(self, deltas: Sequence[Any]) -> list[CallPiece | ArgumentsPiece]:
+        """The pieces of one `tool_calls` list."""
         pieces: list[CallPiece | ArgumentsPiece] = []
         named = False
         for delta in deltas:
             if isinstance(delta, dict):
                 bare = _is_bare(delta)
-                self._one(delta, whole or (bare and named), pieces)
+                name, arguments = _function(delta)
+                call = None if bare and named else self._continued(delta, name, arguments)
+                if call is None:
+                    call = self._open(delta)
+                elif name and call.name and _string(delta.get("id")) and call.is_said(arguments):
+                    continue
+                self._add(call, delta, name, arguments, pieces)
                 named = named or bare
         return pieces
+
+    def complete(self, calls: Sequence[Any]) -> list[CallPiece | ArgumentsPiece]:
+        """What the `tool_calls` of a whole message add. Each entry is a complete call, perhaps one that came before."""
+        pieces: list[CallPiece | ArgumentsPiece] = []
+        streamed = list(self._calls)
+        for place, entry in enumerate(calls):
+            if isinstance(entry, dict):
+                name, arguments = _function(entry)
+                call = self._streamed(entry, name, arguments, streamed[place : place + 1])
+                if call is not None:
+                    known = "".join(call.arguments)
+                    arguments = arguments[len(known) :] if arguments.startswith(known) else ""
+                self._add(call or self._open(entry), entry, name, arguments, pieces)
+        return pieces
+
+    def _streamed(self, entry: Mapping[str, Any], name: str, arguments: str, at_place: Sequence[_Call]) -> _Call | None:
+        """The call that this entry of a whole message repeats."""
+        known = self._by_id.get(_string(entry.get("id")))
+        if known is not None:
+            return known
+        # Without its id, or under another one: the answer is the same, so its calls are, too.
+        for call in at_place:
+            if call.name in ("", name) and (not arguments or arguments.startswith("".join(call.arguments))):
+                return call
+        return None
 
     def finish(self) -> None:
         """Raises ModelError model_bad_answer if a call has no name to the end."""
         if any(call.index is None for call in self._calls):
             raise ModelError("model_bad_answer", detail="a tool call without a name")
 
-    def _one(self, delta: Mapping[str, Any], whole: bool, pieces: list[CallPiece | ArgumentsPiece]) -> None:
-        function = delta.get("function")
-        function = function if isinstance(function, dict) else {}
-        name = _string(function.get("name"))
-        arguments = _arguments(function.get("arguments"))
-        call = None if whole else self._continued(delta, name, arguments)
-        if call is None:
-            call = self._open(delta)
+    def _add(
+        self,
+        call: _Call,
+        delta: Mapping[str, Any],
+        name: str,
+        arguments: str,
+        pieces: list[CallPiece | ArgumentsPiece],
+    ) -> None:
         if call.index is None:
             call.extra.update((key, value) for key, value in delta.items() if key not in KNOWN and value is not None)
             if name:
@@ -77,6 +118,7 @@ class ToolDeltas:
                 pieces += [ArgumentsPiece(call.index, text) for text in call.arguments]
         if arguments:
             call.arguments.append(arguments)
+            call.size += len(arguments)
             if call.index is not None:
                 pieces.append(ArgumentsPiece(call.index, arguments))
 
@@ -88,7 +130,7 @@ class ToolDeltas:
         if call_id:
             known = self._by_id.get(call_id)
             if known is not None and name and index is not None and at_index is not known:
-                return None  # another call under an id that was used already: the engine makes it unique
+                return None  # under an id that was used already: whoever puts the answer together drops it
             # Some providers make a new id for every chunk; without a name it is no new call.
             return known or (at_index if not name else None)
         call = at_index if at_index is not None else self._last(index, name)
@@ -116,11 +158,16 @@ class ToolDeltas:
         return call
 
 
+def _function(delta: Mapping[str, Any]) -> tuple[str, str]:
+    """The name in it, and its arguments as JSON text; both may be empty."""
+    function = delta.get("function")
+    function = function if isinstance(function, dict) else {}
+    return _string(function.get("name")), _arguments(function.get("arguments"))
+
+
 def _is_bare(delta: Mapping[str, Any]) -> bool:
     """Whether the delta has a name and nothing else that would tell its call from another."""
-    function = delta.get("function")
-    name = function.get("name") if isinstance(function, dict) else None
-    return bool(_string(name)) and not _string(delta.get("id")) and _index(delta) is None
+    return bool(_function(delta)[0]) and not _string(delta.get("id")) and _index(delta) is None
 
 
 def _string(value: Any) -> str:

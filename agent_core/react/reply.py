@@ -5,11 +5,15 @@ filled and ended one after another. A provider may mix them (arguments of two ca
 blocks behind the open call wait, each with what has come for it, until the call's arguments are a whole
 JSON value or the answer ends. A call without any arguments counts as unfinished until then: they may
 still come.
+
+Within one answer an id is one call: a second one under it is dropped, whatever it says. Arguments that are no object
+are shown when they are whole, since clients fail on them: `{}` takes the place of null, of nothing where the call is
+the client's to run, and of any other value there.
 """
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Literal
 
 from agent_core.errors import ModelError
@@ -25,7 +29,7 @@ from agent_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from agent_core.messages import Message, ToolCall, new_id
+from agent_core.messages import Message, ToolCall, counts_as_none, new_id
 from agent_core.models.base import ArgumentsPiece, CallPiece, CutPiece, Piece, TextPiece, ThinkingPiece
 
 MOST_CALLS = 128
@@ -57,9 +61,12 @@ class _Thinking:
 
 class _Call:
     """A tool call. `whole` says whether its arguments so far are a complete object or array; each
-    character is looked at once, however many pieces there are."""
+    character is looked at once, however many pieces there are. `begins` says whether they begin as an object, None
+    as long as there is nothing but blanks; `shown` whether what has come of them was emitted."""
 
-    __slots__ = ("_depth", "_escaped", "_in_string", "ended", "extra", "id", "name", "parts", "whole")
+    __slots__ = (
+        "_depth", "_escaped", "_in_string", "begins", "ended", "extra", "id", "name", "parts", "shown", "whole",
+    )  # fmt: skip
 
     def __init__(self, call_id: str, name: str, extra: Mapping[str, Any]) -> None:
         self.id = call_id
@@ -67,6 +74,8 @@ class _Call:
         self.extra = extra
         self.parts: list[str] = []
         self.whole = False
+        self.begins: bool | None = None
+        self.shown = False
         self.ended = False
         self._depth = 0
         self._in_string = False
@@ -74,6 +83,8 @@ class _Call:
 
     def add(self, text: str) -> None:
         self.parts.append(text)
+        if self.begins is None and (first := text.lstrip()):
+            self.begins = first[0] == "{"
         if self._escaped:
             text, self._escaped = text[1:], False
         for token in _TOKENS.findall(text):
@@ -94,11 +105,19 @@ class Reply:
 
     `used` are the call ids that the session has already seen. Without `calls`, the model was offered no
     tools, and what it asks for all the same is dropped. `fresh` gives each call an id of our own: providers
-    repeat theirs in each conversation. `cut` says why the provider cut the message, None where it did not.
+    repeat theirs in each conversation. `theirs` are the names of the tools that the client runs. `cut` says why the
+    provider cut the message, None where it did not.
     """
 
     def __init__(
-        self, run_id: str, emit: Callable[[Event], None], used: set[str], *, calls: bool = True, fresh: bool = False
+        self,
+        run_id: str,
+        emit: Callable[[Event], None],
+        used: set[str],
+        *,
+        calls: bool = True,
+        fresh: bool = False,
+        theirs: Container[str] = (),
     ) -> None:
         self.id = new_id("msg")
         self._run_id = run_id
@@ -106,6 +125,8 @@ class Reply:
         self._used = used
         self._with_calls = calls
         self._fresh = fresh
+        self._theirs = theirs
+        self._given: set[str] = set()
         self.cut: Literal["length", "filter"] | None = None
         self._blocks: list[_Block] = []
         self._thoughts = 0
@@ -156,6 +177,10 @@ class Reply:
             self._emit(ThinkingDelta(run_id=self._run_id, reply_id=self.id, block_id=block.id, text=text))
 
     def _call(self, piece: CallPiece) -> None:
+        if piece.id in self._given:
+            return  # and so are its arguments, unless its index is that of the first
+        if piece.id:
+            self._given.add(piece.id)
         self._calls += 1
         if self._calls > MOST_CALLS:
             raise ModelError("model_bad_answer", detail=f"more than {MOST_CALLS} tool calls in one answer")
@@ -171,7 +196,9 @@ class Reply:
             return  # what a client was shown as ended is what will be run
         call.add(piece.text)
         if call is self._open:
-            self._emit(ToolCallDelta(run_id=self._run_id, reply_id=self.id, call_id=call.id, text=piece.text))
+            if call.begins:
+                text, call.shown = piece.text if call.shown else "".join(call.parts), True
+                self._emit(ToolCallDelta(run_id=self._run_id, reply_id=self.id, call_id=call.id, text=text))
             if call.whole and self._waiting:
                 self._advance()
 
@@ -196,6 +223,12 @@ class Reply:
 
     def _start(self, block: _Block) -> None:
         self._open = block
+        if isinstance(block, _Call):
+            self._emit(self._start_of(block))
+            if block.begins:
+                block.shown = True
+                self._emit(self._delta_of(block, "".join(block.parts)))
+            return
         text = "".join(block.parts)
         block.parts.clear()  # what was not emitted yet is in no picture
         self._emit(self._start_of(block))
@@ -218,6 +251,8 @@ class Reply:
         return TextDelta(run_id=self._run_id, reply_id=self.id, text=text)
 
     def _end(self) -> None:
+        if isinstance(self._open, _Call) and not self._open.shown:
+            self._settle(self._open)
         block, self._open = self._open, None
         if isinstance(block, _Call):
             block.ended = True
@@ -226,6 +261,17 @@ class Reply:
             self._emit(ThinkingEnd(run_id=self._run_id, reply_id=self.id, block_id=block.id))
         elif block is not None:
             self._emit(TextEnd(run_id=self._run_id, reply_id=self.id))
+
+    def _settle(self, call: _Call) -> None:
+        """Show arguments that do not begin as an object, as what they count for."""
+        text = "".join(call.parts)
+        theirs = call.name in self._theirs
+        if (theirs and not text.strip()) or counts_as_none(text, theirs=theirs):
+            text = "{}"
+        call.shown = bool(text.strip())
+        call.parts = [text] if call.shown else []
+        if call.shown:
+            self._emit(self._delta_of(call, text))
 
     def finish(self) -> Message:
         """End what is open and return the message: whole after a good stream, else what had come."""
@@ -247,7 +293,7 @@ class Reply:
         block, events = self._open, list[Event]()
         if block is not None:
             events.append(self._start_of(block))
-            if block.parts:
+            if block.parts and (not isinstance(block, _Call) or block.shown):
                 events.append(self._delta_of(block, _text_of(block)))
         return self._message(ended) if ended else None, tuple(events)
 

@@ -43,7 +43,8 @@ async def take_turn(
     stored, since the client has seen it, and the failure (ModelError, Stopped, or anything that a model
     of the user's own raises) goes on.
     """
-    reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing, fresh=run.ephemeral)
+    theirs = frozenset(spec.name for spec in run.input.tools)
+    reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing, fresh=run.ephemeral, theirs=theirs)
     request = ModelRequest(
         messages=_view(run, closing, nudge), tools=tuple(tools), tool_choice=tool_choice, options=run.input.options
     )

@@ -400,3 +400,93 @@ def test_the_key_is_not_in_the_detail_of_an_error_frame() -> None:
 def test_an_answer_that_was_filtered_out_whole_is_refused() -> None:
     assert failure_of(finish("content_filter") + done()).code == "model_refused"
     assert failure_of(thinking("hm") + finish("content_filter") + done()).code == "model_refused"
+
+
+def snapshot(message: dict[str, Any], **choice: Any) -> bytes:
+    """A chunk that carries the whole message, as some providers send it at the end."""
+    return sse({"choices": [{"index": 0, "message": {"role": "assistant", **message}, **choice}]})
+
+
+def entry(call_id: str | None, name: str, arguments: Any) -> dict[str, Any]:
+    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return call if call_id is None else {"id": call_id, **call}
+
+
+SNAPSHOTS: dict[str, tuple[bytes, list[Any]]] = {
+    "the same text": (text("Good ", "day") + snapshot({"content": "Good day"}), [(TextPiece, "Good day")]),
+    "beside a delta that is null": (
+        text("Good ", "day") + snapshot({"content": "Good day"}, delta=None, finish_reason="stop"),
+        [(TextPiece, "Good day")],
+    ),
+    "beside a last delta": (
+        text("Good ") + snapshot({"content": "Good day"}, delta={"content": "day"}),
+        [(TextPiece, "Good day")],
+    ),
+    "beside an empty delta that is all there is": (snapshot({"content": "Hi"}, delta={}), [(TextPiece, "Hi")]),
+    "more text": (text("Good ") + snapshot({"content": "Good day"}), [(TextPiece, "Good day")]),
+    "another text": (text("Good ", "day") + snapshot({"content": "good day."}), [(TextPiece, "Good day")]),
+    "no text": (text("Good ", "day") + snapshot({"content": None}), [(TextPiece, "Good day")]),
+    "the text in parts": (
+        text("Good ") + snapshot({"content": [{"type": "text", "text": "Good "}, {"type": "text", "text": "day"}]}),
+        [(TextPiece, "Good day")],
+    ),
+    "the same refusal": (chunk({"refusal": "No."}) + snapshot({"refusal": "No."}), [(TextPiece, "No.")]),
+    "the same reasoning": (
+        thinking("h", "m") + text("Hi") + snapshot({"reasoning_content": "hm", "content": "Hi"}),
+        [(ThinkingPiece, "hm"), (TextPiece, "Hi")],
+    ),
+    "the think block as it was": (
+        text("<think>a</think>", "Hi") + snapshot({"content": "<think>a</think>Hi"}),
+        [(ThinkingPiece, "a"), (TextPiece, "Hi")],
+    ),
+    "the think block told apart": (
+        text("<think>a</think>", "Hi") + snapshot({"content": "Hi", "reasoning_content": "a"}),
+        [(ThinkingPiece, "a"), (TextPiece, "Hi")],
+    ),
+    "nothing but messages that grow": (
+        snapshot({"content": "Good "}) + snapshot({"content": "Good day"}) + snapshot({"content": "Good day"}),
+        [(TextPiece, "Good day")],
+    ),
+    "nothing but messages that are pieces": (
+        snapshot({"content": "Good "}) + snapshot({"content": "day"}),
+        [(TextPiece, "Good day")],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SNAPSHOTS)
+def test_a_whole_message_behind_its_deltas_adds_only_what_is_missing(case: str) -> None:
+    stream, expected = SNAPSHOTS[case]
+    assert whole(*decode(stream + finish() + done())) == expected
+
+
+STREAMED = [{"index": 0, "id": "a", "function": function("x", '{"n":')}, {"index": 0, "function": function(None, "1}")}]
+REPEATS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str]]]] = {
+    "with its id": ([entry("a", "x", '{"n":1}')], [("a", "x", '{"n":1}')]),
+    "with its id and its arguments written otherwise": ([entry("a", "x", {"n": 1})], [("a", "x", '{"n":1}')]),
+    "without an id": ([entry(None, "x", '{"n":1}')], [("a", "x", '{"n":1}')]),
+    "under another id": ([entry("z", "x", '{"n":1}')], [("a", "x", '{"n":1}')]),
+    "twice": ([entry("a", "x", '{"n":1}'), entry("a", "x", '{"n":1}')], [("a", "x", '{"n":1}')]),
+    "with one that is new": (
+        [entry("a", "x", '{"n":1}'), entry("b", "x", '{"n":1}')],
+        [("a", "x", '{"n":1}'), ("b", "x", '{"n":1}')],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REPEATS)
+def test_a_call_that_a_whole_message_repeats_is_no_second_call(case: str) -> None:
+    given, expected = REPEATS[case]
+    streamed = b"".join(chunk({"tool_calls": [call]}) for call in STREAMED)
+    assert calls_of(streamed + snapshot({"tool_calls": given}, finish_reason="tool_calls") + done()) == expected
+
+
+def test_a_whole_message_completes_arguments_that_broke_off() -> None:
+    streamed = chunk({"tool_calls": [STREAMED[0]]})
+    assert calls_of(streamed + snapshot({"tool_calls": [entry("a", "x", '{"n":1}')]})) == [("a", "x", '{"n":1}')]
+
+
+def test_a_call_that_comes_again_with_all_its_arguments_is_the_same_call() -> None:
+    again = {"index": 0, "id": "a", "function": function("x", '{"n":1}')}
+    assert calls_of(deltas(*STREAMED, again)) == [("a", "x", '{"n":1}')]
+    assert calls_of(deltas(*STREAMED, {**again, "index": None})) == [("a", "x", '{"n":1}')]

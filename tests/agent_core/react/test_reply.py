@@ -1,5 +1,6 @@
 """A reply in the making: blocks never interleave, whatever the provider mixes."""
 
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -24,9 +25,11 @@ from agent_core.react import reply as reply_module
 from agent_core.react.reply import MOST_CALLS, Reply
 
 
-def stream(*pieces: Piece, used: set[str] | None = None, calls: bool = True) -> tuple[Reply, list[Event]]:
+def stream(
+    *pieces: Piece, used: set[str] | None = None, calls: bool = True, theirs: Container[str] = ()
+) -> tuple[Reply, list[Event]]:
     events: list[Event] = []
-    reply = Reply("run", events.append, used if used is not None else set(), calls=calls)
+    reply = Reply("run", events.append, used if used is not None else set(), calls=calls, theirs=theirs)
     for piece in pieces:
         reply.take(piece)
     return reply, events
@@ -73,9 +76,10 @@ def test_interleaved_arguments_are_held_back_and_nothing_is_lost() -> None:
 
 def test_a_call_id_that_the_session_has_seen_is_made_new() -> None:
     used = {"c1"}
-    reply, _ = stream(CallPiece(0, "c1", "t"), CallPiece(1, "c1", "t"), used=used)
+    reply, _ = stream(CallPiece(0, "c1", "t"), CallPiece(1, "c2", "t"), used=used)
     ids = [call.id for call in reply.finish().tool_calls]
-    assert len({"c1", *ids}) == 3
+    assert ids[0] not in ("c1", "c2")
+    assert ids[1] == "c2"
     assert used == {"c1", *ids}
 
 
@@ -183,3 +187,56 @@ def test_each_character_of_interleaved_arguments_is_looked_at_once() -> None:
         reply, _ = stream(*given_pieces)
         reply.finish()
     assert looked_at == sum(len(p.text) for p in given_pieces if type(p) is ArgumentsPiece)
+
+
+@pytest.mark.parametrize("arguments", ['{"n":1}', '{"n":2}', ""])
+def test_a_second_call_under_an_id_of_this_answer_is_dropped_with_its_arguments(arguments: str) -> None:
+    pieces = [CallPiece(0, "a", "t"), ArgumentsPiece(0, '{"n":1}'), CallPiece(1, "a", "t")]
+    reply, events = stream(*pieces, *([ArgumentsPiece(1, arguments)] if arguments else []))
+    assert [(call.id, call.arguments) for call in reply.finish().tool_calls] == [("a", '{"n":1}')]
+    assert [type(event) for event in events].count(ToolCallStart) == 1
+
+
+def test_calls_without_an_id_are_calls_of_their_own() -> None:
+    reply, _ = stream(CallPiece(0, "", "t"), CallPiece(1, "", "t"))
+    assert len({call.id for call in reply.finish().tool_calls}) == 2
+
+
+ARGUMENTS: list[tuple[list[str], str, str, str, str]] = [
+    # pieces, what a server's call has, what is shown of it, what a client's has, what is shown of it
+    ([], "{}", "", "{}", "{}"),
+    ([" ", "\n"], "{}", "", "{}", "{}"),
+    (["nu", "ll"], "{}", "{}", "{}", "{}"),
+    ([" null "], "{}", "{}", "{}", "{}"),
+    (["[", "]"], "[]", "[]", "{}", "{}"),
+    (['"no"'], '"no"', '"no"', "{}", "{}"),
+    (["7"], "7", "7", "{}", "{}"),
+    (['"{\\"n\\":1}"'], '"{\\"n\\":1}"', '"{\\"n\\":1}"', '"{\\"n\\":1}"', '"{\\"n\\":1}"'),
+    (["no JSON"], "no JSON", "no JSON", "no JSON", "no JSON"),
+    ([" ", '{"n"', ":1}"], ' {"n":1}', ' {"n":1}', ' {"n":1}', ' {"n":1}'),
+    (['{"n": '], '{"n": ', '{"n": ', '{"n": ', '{"n": '),
+]
+
+
+@pytest.mark.parametrize(("pieces", "ours", "ours_shown", "theirs", "theirs_shown"), ARGUMENTS)
+@pytest.mark.parametrize("behind_another", [False, True])
+def test_arguments_that_are_nothing_are_an_empty_object(
+    pieces: list[str], ours: str, ours_shown: str, theirs: str, theirs_shown: str, behind_another: bool
+) -> None:
+    for names, kept, told in (((), ours, ours_shown), (("t",), theirs, theirs_shown)):
+        first = [CallPiece(0, "a", "other")] if behind_another else []
+        argued = [ArgumentsPiece(1, each) for each in pieces]
+        reply, events = stream(*first, CallPiece(1, "b", "t"), *argued, theirs=names)
+        assert reply.finish().tool_calls[-1].arguments == kept
+        deltas = [event.text for event in events if isinstance(event, ToolCallDelta) and event.call_id == "b"]
+        assert "".join(deltas) == told
+
+
+def test_a_picture_holds_no_arguments_that_were_not_shown() -> None:
+    reply, events = stream(CallPiece(0, "a", "t"), ArgumentsPiece(0, "nu"))
+    assert [type(event) for event in reply.picture()[1]] == [type(event) for event in events] == [ToolCallStart]
+
+
+def test_arguments_are_shown_as_they_come_once_they_begin_as_an_object() -> None:
+    _, events = stream(CallPiece(0, "a", "t"), *(ArgumentsPiece(0, each) for each in (" ", "{", '"n"', ":1}")))
+    assert [event.text for event in events if isinstance(event, ToolCallDelta)] == [" {", '"n"', ":1}"]
