@@ -48,13 +48,15 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model's wish to have a tool run.
 
     `arguments` is JSON text as the model wrote it, valid or not: it is judged when it is acted on.
-    `extra` holds members that a provider adds and wants back (Gemini's thought signature).
+    `extra` holds members that a provider adds and wants back (Gemini's thought signature); `origin` is the mark of
+    the model that made the call, empty where that is not known.
     """
 
     id: str
     name: str
     arguments: str = "{}"
     extra: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = ""
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:

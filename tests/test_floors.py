@@ -54,6 +54,7 @@ ORDER = (
     "agent_core.models.think_filter",
     "agent_core.models.tool_deltas",
     "agent_core.models.openai_chunks",
+    "agent_core.models.openai_messages",
     "agent_core.models.openai_chat",
     "agent_core.models.providers",
     "agent_core.agent",

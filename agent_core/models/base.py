@@ -59,13 +59,15 @@ class ThinkingPiece(Struct, frozen=True, gc=False):
 class CallPiece(Struct, frozen=True):
     """A tool call begins. `index` tells the calls of one answer apart, counting from 0.
 
-    `extra`: members that the provider wants back when the call is replayed.
+    `extra`: members that the provider wants back when the call is replayed. `origin` marks the model, so that it knows
+    its own calls again: it gets back their ids and members as it gave them, and another model does not.
     """
 
     index: int
     id: str
     name: str
     extra: Mapping[str, Any] = {}
+    origin: str = ""
 
 
 class ArgumentsPiece(Struct, frozen=True, gc=False):

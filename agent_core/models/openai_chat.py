@@ -2,34 +2,27 @@
 
 import json
 import os
-import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
+from hashlib import blake2b
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 
 from agent_core.errors import ModelError
-from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, arguments_of, well_formed
+from agent_core.messages import well_formed
 from agent_core.models.base import ModelOptions, ModelRequest, Piece
 from agent_core.models.failures import secrets_in
 from agent_core.models.http import HttpClient
 from agent_core.models.openai_chunks import ChunkDecoder
+from agent_core.models.openai_messages import encode_messages
 from agent_core.tools.base import ToolSpec
 
 OPENAI = "https://api.openai.com/v1"
 
 PATH = "/chat/completions"
-
-SENDABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Participants' names that no provider refuses; any other is not sent."""
-
-FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav"}
-"""What OpenAI calls a sound's media type, where it is not the type's own second half."""
-
-WORDS = {"image": "An image", "audio": "A sound", "video": "A film", "document": "A document"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +36,8 @@ class OpenAIChat:
     - headers: sent with each call, over those that are made here
     - replay_thinking: send `reasoning_content` back with the history; DeepSeek wants it in thinking
       mode, and other models refuse it
+    - media: whether the model takes images, sounds, films and documents; one that does not is told, in the place
+      of each, that there was one
 
     Raises ValueError for a base URL that cannot be called.
     """
@@ -54,6 +49,7 @@ class OpenAIChat:
     provider: str = "openai"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     replay_thinking: bool = False
+    media: bool = True
 
     def __post_init__(self) -> None:
         self._base_url()
@@ -67,8 +63,11 @@ class OpenAIChat:
             raise ModelError("model_unreachable", detail=str(refusal), retryable=False) from None
         headers = self._headers(base_url)
         limit = "max_completion_tokens" if base_url == OPENAI else "max_tokens"
-        body = encode_request(self.name, request, replay_thinking=self.replay_thinking, limit=limit)
-        decoder = ChunkDecoder(provider=self.provider, model=self.name, hide=secrets_in(headers))
+        origin = self._origin(base_url)
+        body = encode_request(
+            self.name, request, replay_thinking=self.replay_thinking, media=self.media, limit=limit, origin=origin
+        )
+        decoder = ChunkDecoder(provider=self.provider, model=self.name, hide=secrets_in(headers), origin=origin)
         try:
             async with aclosing(http.post_sse(f"{base_url}{PATH}", headers, body)) as reads:
                 async for payloads in reads:
@@ -90,6 +89,10 @@ class OpenAIChat:
         if (why := _unfit(base_url)) is not None:
             raise ValueError(f"{named}: {why}, such as {OPENAI}")  # it is not repeated: it may hold a password
         return base_url
+
+    def _origin(self, base_url: str) -> str:
+        """What this model's calls are marked with. No URL: a session's export has it too."""
+        return blake2b(f"{self.provider} {base_url} {self.name}".encode(), digest_size=8).hexdigest()
 
     def _headers(self, base_url: str) -> dict[str, str]:
         key = (self.api_key if self.api_key is not None else os.environ.get("OPENAI_API_KEY", "")).strip()
@@ -121,13 +124,20 @@ def _unfit(url: str) -> str | None:
 
 
 def encode_request(
-    model: str, request: ModelRequest, *, replay_thinking: bool = False, limit: str = "max_tokens"
+    model: str,
+    request: ModelRequest,
+    *,
+    replay_thinking: bool = False,
+    media: bool = True,
+    limit: str = "max_tokens",
+    origin: str = "",
 ) -> bytes:
     """The JSON body of a streamed call. `limit` is what the provider calls the bound of an answer: OpenAI's
-    newer models refuse `max_tokens`, and most other servers know nothing else."""
+    newer models refuse `max_tokens`, and most other servers know nothing else. `origin` marks the calls that this
+    model made itself."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": _messages(request.messages, replay_thinking),
+        "messages": encode_messages(request.messages, replay_thinking=replay_thinking, media=media, origin=origin),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -164,102 +174,6 @@ def _options(options: ModelOptions, limit: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _messages(messages: Sequence[Message], replay_thinking: bool) -> list[dict[str, Any]]:
-    """The conversation. A tool's message takes only text here, and nothing may come between the results of one
-    answer's calls: their media follow behind the last of them, as if the user had sent them."""
-    encoded: list[dict[str, Any]] = []
-    media: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role == "tool":
-            encoded.append(_result(message, media))
-            continue
-        if media:
-            encoded.append({"role": "user", "content": media})
-            media = []
-        encoded.append(_message(message, replay_thinking))
-    return [*encoded, {"role": "user", "content": media}] if media else encoded
-
-
-def _result(message: Message, media: list[dict[str, Any]]) -> dict[str, Any]:
-    """The tool's message, with a note in the place of each medium, which goes to `media` under the same name."""
-    text = message.content
-    if not isinstance(text, str):
-        said = []
-        for part in text:
-            shape = {"text": part.text} if isinstance(part, TextPart) else _media(part)
-            if isinstance(part, MediaPart) and "text" not in shape:
-                name = f"{part.kind} {len(media) // 2 + 1}"
-                media += [{"type": "text", "text": f"[{name}, from the tool {message.name}]"}, shape]
-                shape = {"text": f"[{name} follows]"}
-            said.append(shape["text"])
-        text = "\n".join(said)
-    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": text}
-
-
-def _message(message: Message, replay_thinking: bool) -> dict[str, Any]:
-    if message.role == "assistant":
-        return _assistant(message, replay_thinking)
-    content = _content(message.content) if message.role == "user" else message.text
-    encoded = {"role": message.role, "content": content}
-    if message.name and SENDABLE_NAME.fullmatch(message.name):
-        encoded["name"] = message.name
-    return encoded
-
-
-def _assistant(message: Message, replay_thinking: bool) -> dict[str, Any]:
-    text = message.text
-    encoded: dict[str, Any] = {"role": "assistant", "content": text or (None if message.tool_calls else "")}
-    if replay_thinking and message.thinking:
-        encoded["reasoning_content"] = message.thinking
-    if message.tool_calls:
-        encoded["tool_calls"] = [
-            {
-                **call.extra,
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call)},
-            }
-            for call in message.tool_calls
-        ]
-    return encoded
-
-
-def _content(content: str | Sequence[Part]) -> list[dict[str, Any]] | str:
-    """The content's text, or its parts.
-
-    What has no shape in Chat Completions (a sound behind a URL, a file's handle for anything but a document) is
-    left out, and the model is told so in its place.
-    """
-    if isinstance(content, str):
-        return content
-    return [
-        {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part) for part in content
-    ] or ""
-
-
-def _media(part: MediaPart) -> dict[str, Any]:
-    match part.kind, part.source:
-        case "image", "url" | "data":
-            image = {"url": _url(part, "image/png")}
-            return {"type": "image_url", "image_url": image | ({"detail": part.detail} if part.detail else {})}
-        case "video", "url" | "data":
-            return {"type": "video_url", "video_url": {"url": _url(part, "video/mp4")}}
-        case "audio", "data":
-            mime_type = part.mime_type or "audio/wav"
-            form = FORMATS.get(mime_type) or mime_type.partition("/")[2]
-            return {"type": "input_audio", "input_audio": {"data": part.value, "format": form}}
-        case "document", "file":
-            return {"type": "file", "file": {"file_id": part.value}}
-        case "document", "data":
-            name = part.detail or f"document.{(part.mime_type or 'application/pdf').partition('/')[2]}"
-            return {"type": "file", "file": {"filename": name, "file_data": _url(part, "application/pdf")}}
-    return {"type": "text", "text": f"({WORDS[part.kind]} was sent that cannot be passed on to you.)"}
-
-
-def _url(part: MediaPart, kind: str) -> str:
-    return part.value if part.source == "url" else f"data:{part.mime_type or kind};base64,{part.value}"
-
-
 def _tool(spec: ToolSpec, strict: bool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": spec.name}
     if spec.description:
@@ -275,9 +189,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
-
-
-def _arguments(call: ToolCall) -> str:
-    # Several servers parse the arguments of a replayed call, and refuse the whole request where they
-    # are no object. The model has been told what it wrote, in the call's result.
-    return call.arguments if arguments_of(call) is not None else "{}"

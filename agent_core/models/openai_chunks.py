@@ -43,10 +43,10 @@ CUTS: Mapping[str, Literal["length", "filter"]] = {"length": "length", "content_
 class ChunkDecoder:
     """Decodes one answer. `complete` says whether the provider has said that it is whole.
 
-    `hide` holds secrets that must not get into the detail of an error.
+    `hide` holds secrets that must not get into the detail of an error. `origin` marks the calls.
     """
 
-    def __init__(self, *, provider: str, model: str, hide: Collection[str] = ()) -> None:
+    def __init__(self, *, provider: str, model: str, hide: Collection[str] = (), origin: str = "") -> None:
         self.complete = False
         self._provider = provider
         self._model = model
@@ -55,7 +55,7 @@ class ChunkDecoder:
         self._finish_reason = ""
         self._usage: Mapping[str, Any] | None = None
         self._front: ThinkFilter | None = ThinkFilter()
-        self._calls = ToolDeltas()
+        self._calls = ToolDeltas(origin)
         self._said = False
         self._size = 0
         # What came so far, as the provider wrote it; of thinking, what was told of it.

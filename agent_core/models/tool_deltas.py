@@ -42,9 +42,10 @@ class _Call:
 
 
 class ToolDeltas:
-    """The calls of one answer."""
+    """The calls of one answer. `origin` marks the model that makes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = "") -> None:
+        self._origin = origin
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -114,7 +115,7 @@ class ToolDeltas:
                 call.name = name
                 call.index = self._told
                 self._told += 1
-                pieces.append(CallPiece(call.index, call.id, name, call.extra))
+                pieces.append(CallPiece(call.index, call.id, name, call.extra, self._origin))
                 pieces += [ArgumentsPiece(call.index, text) for text in call.arguments]
         if arguments:
             call.arguments.append(arguments)

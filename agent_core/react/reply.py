@@ -65,11 +65,13 @@ class _Call:
     as long as there is nothing but blanks; `shown` whether what has come of them was emitted."""
 
     __slots__ = (
-        "_depth", "_escaped", "_in_string", "begins", "ended", "extra", "id", "name", "parts", "shown", "whole",
+        "_depth", "_escaped", "_in_string",
+        "begins", "ended", "extra", "id", "name", "origin", "parts", "shown", "whole",
     )  # fmt: skip
 
-    def __init__(self, call_id: str, name: str, extra: Mapping[str, Any]) -> None:
+    def __init__(self, call_id: str, name: str, extra: Mapping[str, Any], origin: str) -> None:
         self.id = call_id
+        self.origin = origin
         self.name = name
         self.extra = extra
         self.parts: list[str] = []
@@ -187,7 +189,7 @@ class Reply:
         known = not self._fresh and piece.id and piece.id not in self._used
         call_id = piece.id if known else new_id("call")
         self._used.add(call_id)
-        call = self._by_index[piece.index] = _Call(call_id, piece.name, piece.extra)
+        call = self._by_index[piece.index] = _Call(call_id, piece.name, piece.extra, piece.origin)
         self._add(call)
 
     def _argue(self, piece: ArgumentsPiece) -> None:
@@ -304,7 +306,13 @@ class Reply:
             content="".join(_text_of(block) for block in blocks if isinstance(block, _Text)),
             thoughts=tuple(_text_of(block) for block in blocks if isinstance(block, _Thinking)),
             tool_calls=tuple(
-                ToolCall(id=call.id, name=call.name, arguments=_text_of(call) or "{}", extra=call.extra)
+                ToolCall(
+                    id=call.id,
+                    name=call.name,
+                    arguments=_text_of(call) or "{}",
+                    extra=call.extra,
+                    origin=call.origin,
+                )
                 for call in blocks
                 if isinstance(call, _Call)
             ),

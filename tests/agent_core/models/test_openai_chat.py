@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Any
@@ -231,8 +232,87 @@ def test_thinking_is_replayed_only_where_it_is_asked_for() -> None:
     assert sent(message, replay_thinking=True) == [{"role": "assistant", "content": "Hi", "reasoning_content": "hm"}]
 
 
-def test_a_name_with_characters_that_providers_refuse_is_not_sent() -> None:
-    assert sent(Message(id="1", role="user", content="Hi", name="Ada L.")) == [{"role": "user", "content": "Hi"}]
+NAMES: list[tuple[str, str]] = [
+    ("Ada L.", "[from Ada L.]"),
+    ("日本", "[from 日本]"),
+    ("a\nb] \u202e", "[from a b]]"),
+    ("x" * 200, f"[from {'x' * 64}]"),
+]
+
+
+@pytest.mark.parametrize(("name", "told"), NAMES)
+def test_a_user_s_name_that_providers_refuse_stands_in_front_of_what_they_say(name: str, told: str) -> None:
+    assert sent(Message(id="1", role="user", content="Hi", name=name)) == [{"role": "user", "content": f"{told}\nHi"}]
+    picture = MediaPart(kind="image", source="url", value="u")
+    [message] = sent(Message(id="1", role="user", content=(picture,), name=name))
+    assert message["content"][0] == {"type": "text", "text": told}
+    assert "name" not in sent(Message(id="1", role="system", content="Hi", name=name))[0]
+
+
+def test_a_name_of_nothing_is_none() -> None:
+    assert sent(Message(id="1", role="user", content="Hi", name=" \n")) == [{"role": "user", "content": "Hi"}]
+
+
+def test_a_model_that_takes_no_media_is_told_that_there_were_some() -> None:
+    told = "(An image was sent that cannot be passed on to you.)"
+    picture = MediaPart(kind="image", source="url", value="u")
+    call = ToolCall(id="c", name="shoot")
+    conversation = (
+        Message(id="1", role="user", content=(TextPart(text="look"), picture)),
+        Message(id="2", role="assistant", tool_calls=(call,)),
+        Message(id="3", role="tool", tool_call_id="c", name="shoot", content=(picture,)),
+    )
+    request = ModelRequest(messages=conversation)
+    user, _, result = json.loads(encode_request("m", request, media=False))["messages"]
+    assert user["content"] == [{"type": "text", "text": "look"}, {"type": "text", "text": told}]
+    assert result["content"] == told
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "null", " null ", "[1]", "7", '"a"', '{"a": ', "NaN"])
+def test_arguments_that_are_no_object_are_replayed_as_one(arguments: str) -> None:
+    [message] = sent(Message(id="1", role="assistant", tool_calls=(ToolCall(id="c", name="t", arguments=arguments),)))
+    assert message["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+ILLEGAL = ["functions.echo", "foo bar!", "日本", "", "x" * 65, "a\nb", "f\ud800"]
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_a_name_that_no_tool_can_have_is_made_one(name: str) -> None:
+    [message] = sent(Message(id="1", role="assistant", tool_calls=(ToolCall(id="c", name=name),)))
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", message["tool_calls"][0]["function"]["name"])
+
+
+LONG = "chatcmpl-tool-0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize("call_id", [LONG, "functions.f:0", "a b", "ü", "", "\ud800"])
+def test_an_id_that_the_model_did_not_make_is_one_that_it_takes_and_always_the_same(call_id: str) -> None:
+    call = ToolCall(id=call_id, name="t", origin="other", extra={"signature": "s"})
+    conversation = (
+        Message(id="1", role="assistant", tool_calls=(call,)),
+        Message(id="2", role="tool", tool_call_id=call_id, content="r"),
+    )
+    asked, result = json.loads(encode_request("m", ModelRequest(messages=conversation), origin="mine"))["messages"]
+    [told] = asked["tool_calls"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", told["id"])
+    assert result["tool_call_id"] == told["id"]
+    assert "signature" not in told
+    assert sent(*conversation)[0]["tool_calls"][0]["id"] == told["id"]
+
+
+def test_the_model_that_made_a_call_gets_its_id_and_members_back() -> None:
+    call = ToolCall(id=LONG, name="t", origin="mine", extra={"signature": "s"})
+    result = Message(id="2", role="tool", tool_call_id=LONG, content="r")
+    request = ModelRequest(messages=(Message(id="1", role="assistant", tool_calls=(call,)), result))
+    asked, answered = json.loads(encode_request("m", request, origin="mine"))["messages"]
+    assert (asked["tool_calls"][0]["id"], asked["tool_calls"][0]["signature"]) == (LONG, "s")
+    assert answered["tool_call_id"] == LONG
+
+
+def test_an_id_that_everybody_takes_stays() -> None:
+    message = Message(id="1", role="assistant", tool_calls=(ToolCall(id="aB3xK9mP2", name="t"),))
+    assert sent(message)[0]["tool_calls"][0]["id"] == "aB3xK9mP2"
 
 
 def test_a_lone_surrogate_in_a_request_is_replaced() -> None:
