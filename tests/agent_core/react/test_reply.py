@@ -191,8 +191,9 @@ def test_each_character_of_interleaved_arguments_is_looked_at_once() -> None:
 
 @pytest.mark.parametrize("arguments", ['{"n":1}', '{"n":2}', ""])
 def test_a_second_call_under_an_id_of_this_answer_is_dropped_with_its_arguments(arguments: str) -> None:
-    pieces = [CallPiece(0, "a", "t"), ArgumentsPiece(0, '{"n":1}'), CallPiece(1, "a", "t")]
-    reply, events = stream(*pieces, *([ArgumentsPiece(1, arguments)] if arguments else []))
+    pieces: list[Piece] = [CallPiece(0, "a", "t"), ArgumentsPiece(0, '{"n":1}'), CallPiece(1, "a", "t")]
+    pieces += [ArgumentsPiece(1, arguments)] if arguments else []
+    reply, events = stream(*pieces)
     assert [(call.id, call.arguments) for call in reply.finish().tool_calls] == [("a", '{"n":1}')]
     assert [type(event) for event in events].count(ToolCallStart) == 1
 
