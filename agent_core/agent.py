@@ -33,7 +33,7 @@ class Agent:
     - approval_seconds: how long a person may take to approve a call; None for ever
     - parallel_tool_calls: whether the calls of one answer run side by side, up to `max_parallel_tool_calls`;
       tools that are `exclusive` stand alone
-    - guards: the limits of one run that hold a model which goes in circles
+    - guards: the limits of a turn, all the runs for one question, that hold a model which goes in circles
     - description: what `GET /agents` tells about it
 
     Raises ValueError, or TypeError for a tool that is none.

@@ -87,7 +87,8 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     - assistant: `content`, `thoughts` (one text for each block of thinking), `tool_calls`
     - tool: `tool_call_id`, `name` (the tool's), `content`, `status`; `edited_arguments` are those that a person has
-      put in the place of the call's, None where nobody has
+      put in the place of the call's, None where nobody has; for the guards, `error` (the class of what went wrong)
+      and `noted` (how many characters at the content's end they have added)
     - system, developer, user: `content`, `name`
     """
 
@@ -100,6 +101,8 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_call_id: str | None = None
     status: ResultStatus = "ok"
     edited_arguments: dict[str, Any] | None = field(default=None, name="editedArguments")
+    error: str = ""
+    noted: int = 0
 
     @property
     def thinking(self) -> str:

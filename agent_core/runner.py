@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
 from agent_core.agent import Agent
@@ -220,7 +221,16 @@ class Runner:
                 status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
                 # What was cut off has no answer that anybody could have missed.
                 unread = not run.sink.attended and status in ("completed", "max_iterations")
-                await run.append(end_entry(run.run_id, status, code, last=run.sink.end, unread=unread), release=True)
+                entry = end_entry(
+                    run.run_id,
+                    status,
+                    code,
+                    last=run.sink.end,
+                    unread=unread,
+                    tokens=run.tokens,
+                    seconds=monotonic() - run.began,
+                )
+                await run.append(entry, release=True)
             return end
         except RunError as error:
             end = _failed(run, error)

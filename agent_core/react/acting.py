@@ -1,59 +1,60 @@
 """Acting: the calls of one answer, each with exactly one result, or with a reason to wait for one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Any
 
 from msgspec.structs import replace
 
 from agent_core.events import RequireExternalExecution, RequireUserConfirm, RunStatus, ToolResultEnd
 from agent_core.interrupts import Interrupt
-from agent_core.messages import Message, Part, ResultStatus, TextPart, ToolCall, new_id
+from agent_core.messages import Message, ResultStatus, ToolCall, new_id
 from agent_core.react.batch import Job, run_batch
 from agent_core.react.calling import Outcome, call_tool
 from agent_core.react.edits import edit_event, edit_of, with_edit
-from agent_core.react.guards import canonical
+from agent_core.react.guards import BLOCKED, Trip
 from agent_core.react.intake import waiting_for_client
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.permissions import Verdict, judge
 from agent_core.react.run import Run
+from agent_core.react.sameness import noted
 from agent_core.sessions.entries import Entry, asked_entry, now_ms, started_entry
 from agent_core.tools.base import Pending
 
 Judged = Sequence[tuple[ToolCall, Verdict]]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """A call that is going to be answered: the verdict, what the guards say to the model beside the result, and
-    what they know the call by."""
-
-    call: ToolCall
-    verdict: Verdict
-    told: str = ""
-    canonical: bytes = b"{}"
+LONGEST_ERROR = 100
+"""Characters of the name of an error's class that are kept."""
 
 
 async def act(run: Run, message: Message) -> RunStatus | None:
     """Store the message and answer its calls. Returns how the run ends where calls are left that wait for
     something outside, else None.
 
-    The calls that are cleared to run are stored as started together with the message: after a crash, nobody
-    runs one of them again. Where one call must be asked about, those beside it wait with it. A failing tool is
-    a result; what comes up from here is Stopped, or the store's failure, and then `settle` answers what is open.
+    The guards see each call here and once, whoever is to run it, and before anybody is asked about it. The calls
+    that are cleared to run are stored as started together with the message: after a crash, nobody runs one of them
+    again. Where one call must be asked about, those beside it wait with it. A failing tool is a result; what comes up
+    from here is Stopped, or the store's failure, and then `settle` answers what is open.
     """
-    judged = [(call, judge(run, call)) for call in message.tool_calls]
+    blocks = run.watch.asked(message.tool_calls)
+    judged: list[tuple[ToolCall, Verdict]] = []
+    refused: list[Message] = []
+    for call in message.tool_calls:
+        if call.id in blocks:
+            refused.append(_blocked(run, message.id, call, blocks[call.id]))
+            continue
+        verdict = judge(run, call)
+        # What is refused and not ours is answered in the same step: a later run would take it for its client's.
+        if call.name not in run.tools and verdict.kind in ("deny", "wrong"):
+            refused.append(_result(run, message.id, call, _refusal(verdict)))
+        else:
+            judged.append((call, verdict))
     asked = _ask(run, judged)
-    # What is refused and not ours is answered in the same step: a later run would take it for its client's.
-    foreign = [each for each in judged if each[0].name not in run.tools and each[1].kind in ("deny", "wrong")]
-    refused = [_result(run, message.id, _watched(run, message.id, *each), _refusal(each[1])) for each in foreign]
-    watched = [_watched(run, message.id, *each) for each in judged if not asked and each not in foreign]
-    await run.commit(message, *refused, after=asked or _clear(run, watched))
+    to_do = [] if asked else judged
+    await run.commit(message, *refused, after=asked or _clear(run, to_do))
     for result in refused:
         tell(run, result, message.id)
-    await _carry_out(run, message.id, watched)
+    await _carry_out(run, message.id, to_do)
     return left_waiting(run)
 
 
@@ -71,9 +72,8 @@ async def act_again(run: Run) -> RunStatus | None:
             await run.append(*asked)
         else:
             reply_id = next(each.id for each in reversed(run.history.messages) if each.tool_calls)
-            watched = [_watched(run, reply_id, call, verdict) for call, verdict in judged]
-            await run.append(*_clear(run, watched))
-            await _carry_out(run, reply_id, watched)
+            await run.append(*_clear(run, judged))
+            await _carry_out(run, reply_id, judged)
     return left_waiting(run)
 
 
@@ -112,59 +112,47 @@ def _ask(run: Run, judged: Judged) -> list[Entry]:
     return entries
 
 
-def _watched(run: Run, reply_id: str, call: ToolCall, verdict: Verdict) -> Watched:
-    """Show the call to the guards, where they are to see it."""
-    if not verdict.watched:
-        return Watched(call=call, verdict=verdict)
-    known_by = canonical(call.arguments, verdict.arguments if verdict.kind == "run" else None)
-    trip = run.watch.before(call.name, known_by, _says(run, call, "repeatable"))
-    if trip is None:
-        return Watched(call=call, verdict=verdict, canonical=known_by)
-    run.tripped(trip, reply_id)
-    if trip.action == "block":
-        return Watched(call=call, verdict=Verdict("wrong", {}, trip.told), canonical=known_by)
-    return Watched(call=call, verdict=verdict, told=trip.told, canonical=known_by)
-
-
 def _says(run: Run, call: ToolCall, name: str) -> bool:
     return bool(getattr(run.tools.get(call.name), name, False))  # a user's own Tool may not say
 
 
-def _clear(run: Run, watched: Sequence[Watched]) -> list[Entry]:
+def _clear(run: Run, judged: Judged) -> list[Entry]:
     """Mark the calls that are going to be run as started; the entries that say so."""
     entries: list[Entry] = []
-    for each in watched:
-        if each.verdict.kind == "run":
-            call = each.call
+    for call, verdict in judged:
+        if verdict.kind == "run":
             key = run.history.started[call.id] = run.key_of(call)
             run.cleared.add(call.id)
             entries.append(started_entry(run.run_id, call.id, key))
     return entries
 
 
-async def _carry_out(run: Run, reply_id: str, watched: Sequence[Watched]) -> None:
+async def _carry_out(run: Run, reply_id: str, judged: Judged) -> None:
     """Run the calls, or say why not; those of the client stay open."""
     most = run.agent.max_parallel_tool_calls if run.agent.parallel_tool_calls else 1
     jobs = [
-        Job(exclusive=_says(run, each.call, "exclusive"), work=partial(_answer_call, run, reply_id, each))
-        for each in watched
-        if each.verdict.kind != "client"
+        Job(exclusive=_says(run, call, "exclusive"), work=partial(_answer_call, run, reply_id, call, verdict))
+        for call, verdict in judged
+        if verdict.kind != "client"
     ]
     await run_batch(jobs, most=most)
 
 
-async def _answer_call(run: Run, reply_id: str, watched: Watched) -> None:
+async def _answer_call(run: Run, reply_id: str, call: ToolCall, verdict: Verdict) -> None:
     if run.sink.full:
         await run.stop.guard(run.sink.room())
-    verdict = watched.verdict
-    if verdict.kind != "run":
-        await _tell(run, reply_id, watched, _refusal(verdict))
+    block = run.watch.due(call.id) if verdict.may_be_blocked else None
+    if block is not None:
+        await answer(run, _blocked(run, reply_id, call, block), reply_id=reply_id)
         return
-    outcome = await call_tool(run, reply_id, watched.call, verdict.arguments)
+    if verdict.kind != "run":
+        await _tell(run, reply_id, call, _refusal(verdict))
+        return
+    outcome = await call_tool(run, reply_id, call, verdict.arguments)
     if isinstance(outcome.content, Pending):
-        await _wait(run, watched.call, outcome.content, outcome.state)
+        await _wait(run, call, outcome.content, outcome.state)
     else:
-        await _tell(run, reply_id, watched, outcome)
+        await _tell(run, reply_id, call, outcome)
 
 
 STATUSES: Mapping[str, ResultStatus] = {
@@ -180,9 +168,9 @@ def _refusal(verdict: Verdict) -> Outcome:
     return Outcome(STATUSES.get(verdict.kind, "error"), verdict.reason, error=verdict.kind)
 
 
-async def _tell(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> None:
+async def _tell(run: Run, reply_id: str, call: ToolCall, outcome: Outcome) -> None:
     """Store the result with the change of the state that came with it, and then tell both."""
-    result = _result(run, reply_id, watched, outcome)
+    result = _result(run, reply_id, call, outcome)
     change = run.change_state(outcome.state) if outcome.status == "ok" else None
     await run.commit(result, before=[] if change is None else [change[0]])
     if change is not None:
@@ -190,37 +178,30 @@ async def _tell(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> 
     tell(run, result, reply_id)
 
 
-def _result(run: Run, reply_id: str, watched: Watched, outcome: Outcome) -> Message:
+def _result(run: Run, reply_id: str, call: ToolCall, outcome: Outcome) -> Message:
     """The result, with what the guards say to the model behind it."""
-    call, content, told = watched.call, outcome.content, watched.told
-    assert not isinstance(content, Pending)
-    trip = None
-    if watched.verdict.watched:
-        digest, exempt = _hash_of(content), _says(run, call, "repeatable")
-        trip = run.watch.after(call.name, watched.canonical, outcome.status, outcome.error, digest, exempt)
-    if trip is not None:
-        run.tripped(trip, reply_id)
-        told = f"{told}\n{trip.told}" if told else trip.told
-    result = with_edit(result_of(call, outcome.status, content), _edit_of(run, call))
-    return _with(result, told)
+    assert not isinstance(outcome.content, Pending)
+    result = with_edit(result_of(call, outcome.status, outcome.content), _edit_of(run, call))
+    return watched(run, replace(result, error=outcome.error[:LONGEST_ERROR]), reply_id)
 
 
 def _edit_of(run: Run, call: ToolCall) -> str:
     return edit_of(call, run.history.asked, run.history.decisions)
 
 
-def _with(result: Message, told: str) -> Message:
-    """The result with what a guard says to the model behind it."""
-    if not told:
+def watched(run: Run, result: Message, reply_id: str = "") -> Message:
+    """Show a result to the guards before it is stored: the result with what they say to the model behind it."""
+    trip = run.watch.result(result)
+    if trip is None:
         return result
-    if isinstance(result.content, str):
-        return replace(result, content=f"{result.content}\n\n{told}")
-    return replace(result, content=(*result.content, TextPart(text=told)))
+    run.tripped(trip, reply_id)
+    return noted(result, trip.told)
 
 
-def _hash_of(content: str | tuple[Part, ...]) -> bytes:
-    text = content if isinstance(content, str) else repr(content)
-    return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+def _blocked(run: Run, reply_id: str, call: ToolCall, trip: Trip) -> Message:
+    """The result of a call that a guard does not let run."""
+    run.tripped(trip, reply_id)
+    return replace(result_of(call, "error", trip.told), error=BLOCKED)
 
 
 async def _wait(run: Run, call: ToolCall, pending: Pending, state: Any) -> None:
@@ -247,6 +228,7 @@ async def _wait(run: Run, call: ToolCall, pending: Pending, state: Any) -> None:
 
 async def answer(run: Run, result: Message, *, reply_id: str = "") -> None:
     """Store a result and then tell it: a result that a client has seen is never lost."""
+    result = watched(run, result, reply_id)
     await run.commit(result)
     tell(run, result, reply_id)
 

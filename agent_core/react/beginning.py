@@ -1,14 +1,18 @@
 """How a run begins: what a lost run left behind is repaired, answers and input are taken in, and all is stored
 in one step. When `begin` returns, the input is acknowledged."""
 
+from dataclasses import replace
+
 from pydantic_core import to_json
 
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
 from agent_core.messages import Message
 from agent_core.react.acting import tell
 from agent_core.react.answers import Decided, decided, settled
+from agent_core.react.guards import Trip
 from agent_core.react.intake import Intake, take_in, title_of, waiting_for_client
 from agent_core.react.run import Run
+from agent_core.react.sameness import noted
 from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
 from agent_core.sessions.state import copy_of, same_json
 from agent_core.sizes import size_of_json
@@ -36,6 +40,7 @@ async def begin(run: Run) -> bool:
     )
     said = any(message.role != "tool" for message in intake.messages)
     results = [] if intake.rewind is not None else settled(run, waiting, answers, said=said)
+    results, intake, trips = _watch(run, results, intake)
     if not (history.messages or intake.messages or history.lost):
         return _tell_nothing(run, answers)
     entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
@@ -52,15 +57,44 @@ async def begin(run: Run) -> bool:
     history.lost.clear()
     history.clients.add(run.input.client)
     history.decisions |= answers.decisions
-    if intake.rewind is not None:
-        history.rewind(intake.rewind)
-    for message in results:
-        history.add(message)
-    for message in intake.messages:
-        history.add(message, intake.origin)
+    _take_over(run, intake, results)
     _tell(run, intake, results)
+    for trip in trips:
+        run.tripped(trip)
     _tell_unknown(run, answers)
     return intake.missed
+
+
+def _watch(run: Run, results: list[Message], intake: Intake) -> tuple[list[Message], Intake, list[Trip]]:
+    """Begin with the guards as the turn has left them, and show them what this run brings: the results of calls that
+    were left open, or all that was done since the last user message of a conversation that is brought whole. What
+    they say to the model stands in the results that it has not read yet. Returns both as they are to be stored, and
+    what has tripped."""
+    run.watch_over(() if intake.opens else run.history.turn.acted)
+    brought = [*results, *intake.messages]
+    said = [place for place, each in enumerate(brought) if each.role == "user"]
+    read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
+    trips: list[Trip] = []
+    for place in range(said[-1] + 1 if said and intake.opens else 0, len(brought)):
+        trip = run.watch.take(brought[place])
+        if trip is not None and place > read:
+            trips.append(trip)
+            brought[place] = noted(brought[place], trip.told)
+    run.offer_what_is_left()
+    return brought[: len(results)], replace(intake, messages=brought[len(results) :]), trips
+
+
+def _take_over(run: Run, intake: Intake, results: list[Message]) -> None:
+    """Change the history as it was stored."""
+    history = run.history
+    history.turn.begin(run.run_id, intake.opens)
+    if intake.rewind is not None:
+        history.rewind(intake.rewind)
+        history.turn.rewound(run.run_id)
+    for message in results:
+        history.add(message, run_id=run.run_id)
+    for message in intake.messages:
+        history.add(message, intake.origin, run_id=run.run_id)
 
 
 def _tell_nothing(run: Run, answers: Decided) -> bool:

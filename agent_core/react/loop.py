@@ -6,6 +6,7 @@ or the user interrupts. An exception comes up only where the model call itself f
 """
 
 import logging
+import math
 from time import monotonic
 
 from agent_core.errors import ModelError
@@ -21,7 +22,7 @@ from agent_core.models.base import TextPiece
 from agent_core.react.acting import act, act_again, settle
 from agent_core.react.beginning import begin
 from agent_core.react.confidence import QUESTION
-from agent_core.react.guards import Trip, closing, fallback
+from agent_core.react.guards import Trip, closing, doubted, fallback
 from agent_core.react.pairing import open_calls
 from agent_core.react.reply import Reply
 from agent_core.react.run import Run
@@ -54,7 +55,9 @@ async def react(run: Run) -> RunStatus:
         return status
     while run.iteration < run.agent.max_iterations:
         run.check()
-        trip = run.watch.round(monotonic() - run.began, run.tokens)
+        turn = run.history.turn
+        seconds = turn.seconds + monotonic() - run.began
+        trip = run.watch.round(seconds, turn.tokens + run.tokens, turn.rounds)
         if trip is not None:
             return await end_early(run, trip)
         status = await _round(run)
@@ -86,11 +89,12 @@ async def _round(run: Run) -> RunStatus | None:
 
 async def _doubts(run: Run, message: Message) -> bool:
     """Whether the model, when it is asked, is less sure of its answer than the agent wants; once in a run."""
-    last = run.iteration + 1 >= run.agent.max_iterations
-    if not run.agent.guards.confidence or run.doubted or last or not message.text.strip():
+    guards, rounds = run.agent.guards, run.history.turn.rounds + 1
+    last = run.iteration + 1 >= run.agent.max_iterations or rounds >= (guards.turn_iterations or math.inf)
+    if not guards.confidence or run.doubted or last or not message.text.strip():
         return False
     run.doubted = True
-    trip = run.watch.below(await ask_quietly(run, message, QUESTION))
+    trip = doubted(guards.confidence, await ask_quietly(run, message, QUESTION))
     if trip is None:
         return False
     run.tripped(trip)

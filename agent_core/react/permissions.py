@@ -24,8 +24,9 @@ class Verdict:
     by_person: bool = False
 
     @property
-    def watched(self) -> bool:
-        """Whether the guards see the call: not where it is no doing of the model's in this run."""
+    def may_be_blocked(self) -> bool:
+        """Whether a guard may still block the call when it is its turn: not where a person has decided about it, nor
+        where it is no doing of the model's in this run."""
         return not self.by_person and self.kind not in ("client", "foreign", "begun")
 
 

@@ -1,7 +1,7 @@
 """One run while it lasts: what it works on, where its events go, and how it writes."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import monotonic
@@ -18,7 +18,7 @@ from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.react.arguments import Validators
-from agent_core.react.guards import Trip, Watch
+from agent_core.react.guards import Trip, Watch, rewatched
 from agent_core.react.interrupts import Stop
 from agent_core.react.reply import Reply
 from agent_core.react.room import Room
@@ -129,13 +129,25 @@ class Run:
     def __post_init__(self) -> None:
         self.tools = {tool.spec.name: tool for tool in self.agent.tools}
         self.attach(self.sink)
-        self.watch = Watch(self.agent.guards)
         self.offered = (*(tool.spec for tool in self.agent.tools), *self.input.tools)
+        self.watch_over(())
 
     def attach(self, sink: Sink) -> None:
         """Send the run's events to this sink from now on."""
         self.sink = sink
         self.emit = sink.emit
+
+    def watch_over(self, acted: Iterable[Message]) -> None:
+        """Begin with the guards as they stand after these answers and results of the turn."""
+        # A user's own Tool may not say whether it is repeatable.
+        repeatable = frozenset(name for name, tool in self.tools.items() if getattr(tool, "repeatable", False))
+        self.watch = rewatched(self.agent.guards, repeatable, acted)
+        self.offer_what_is_left()
+
+    def offer_what_is_left(self) -> None:
+        """Offer no tool any more that the guards have taken away."""
+        if self.watch.disabled:
+            self.offered = tuple(spec for spec in self.offered if spec.name not in self.watch.disabled)
 
     def announce(self) -> None:
         """Emit AgentStart, once."""
@@ -200,8 +212,7 @@ class Run:
                 message=trip.told,
             )
         )
-        if trip.action == "disable":
-            self.offered = tuple(spec for spec in self.offered if spec.name not in self.watch.disabled)
+        self.offer_what_is_left()
 
     @property
     def tokens(self) -> int:

@@ -68,6 +68,8 @@ async def _keep(run: Run, reply: Reply, usage: list[Usage]) -> None:
         partial = reply.finish()
         _account(run, reply, usage)
         if partial.text or partial.tool_calls:
+            if partial.tool_calls:
+                run.watch.asked(partial.tool_calls)
             await run.commit(partial)
         run.reply = None
 

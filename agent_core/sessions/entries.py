@@ -71,13 +71,16 @@ class StartedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 class EndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`status` is the run's status, or `failed` with the error's code. `last` is the number of the run's
-    last event, 0 where it is not known; `unread` says that nobody was there to read it; `at` as in RunBody."""
+    last event, 0 where it is not known; `unread` says that nobody was there to read it; `at` as in RunBody. `tokens`
+    and `seconds` are what the run has used, 0 where that is not known."""
 
     status: str
     code: str | None = None
     at: int = 0
     last: int = 0
     unread: bool = False
+    tokens: int = 0
+    seconds: float = 0.0
 
 
 class RewoundBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,8 +180,20 @@ def started_entry(run_id: str, call_id: str, key: str = "") -> Entry:
     return _entry(run_id, "started", StartedBody(call_id=call_id, key=key))
 
 
-def end_entry(run_id: str, status: str, code: str | None = None, *, last: int = 0, unread: bool = False) -> Entry:
-    return _entry(run_id, "end", EndBody(status=status, code=code, at=now_ms(), last=last, unread=unread))
+def end_entry(
+    run_id: str,
+    status: str,
+    code: str | None = None,
+    *,
+    last: int = 0,
+    unread: bool = False,
+    tokens: int = 0,
+    seconds: float = 0.0,
+) -> Entry:
+    body = EndBody(
+        status=status, code=code, at=now_ms(), last=last, unread=unread, tokens=tokens, seconds=round(seconds, 3)
+    )
+    return _entry(run_id, "end", body)
 
 
 def rewound_entry(run_id: str, agent: str, after: str) -> Entry:

@@ -25,6 +25,7 @@ from agent_core.sessions.entries import (
 )
 from agent_core.sessions.state import apply_patches
 from agent_core.sessions.tree import Node, Tree
+from agent_core.sessions.turns import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class History:
     - runs: the agent's runs, each under its id with its latest attempt, the last one at the end
     - asked: what calls wait for, or have waited for, each under its call's id; decisions: the answers, each
       under its interrupt's id
+    - turn: what the agent has done since its user last said something new
     - clients: with which the session's runs were begun, in the words of `RunInput.client`
     - title, state: the session's; `state_patches` counts the patches since its last whole value
     """
@@ -63,6 +65,7 @@ class History:
     foreign: dict[str, Origin] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     runs: dict[str, PastRun] = field(default_factory=dict)
+    turn: Turn = field(default_factory=Turn)
     clients: set[str] = field(default_factory=set)
     title: str = ""
     state: Any = None
@@ -112,6 +115,7 @@ class History:
     ) -> None:
         """Add a message behind the last one; a result to its call, wherever that stands. `run_id` is the run that it
         came with, `seq` the number of its entry, where it is known."""
+        self.turn.add(message, run_id)
         self.tree.add(message, run_id=run_id, seq=seq, observed=observed)
         if message.tool_calls:
             self.call_ids.update(call.id for call in message.tool_calls)
@@ -177,14 +181,17 @@ def _take(
             if body.agent == agent:
                 history.runs.pop(entry.run_id, None)  # a later attempt stands at the end
                 history.runs[entry.run_id] = PastRun()
+                history.turn.begin(entry.run_id, body.opens)
         case EndBody():
             if history.lost.pop(entry.run_id, None) == agent:
                 history.runs[entry.run_id] = PastRun(status=body.status, ended_at=body.at, unread=body.unread)
+                history.turn.spend(body.tokens, body.seconds)
         case StartedBody():
             history.started[body.call_id] = body.key
             history.call_ids.add(body.call_id)  # no later call may be taken for it
         case RewoundBody() if body.agent == agent:
             history.rewind(body.after)
+            history.turn.rewound(entry.run_id)
         case StateBody():
             states.append(body)
         case TitledBody():

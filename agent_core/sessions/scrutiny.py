@@ -143,6 +143,9 @@ def _check_message(message: Message) -> None:
         raise Wrong("body.message: only an assistant message has tool calls and thoughts.")
     if message.role != "tool" and message.edited_arguments is not None:
         raise Wrong("body.message: only a tool message has editedArguments.")
+    _check_number(message.noted, "message.noted")
+    if len(message.error) > LONGEST_TOOL_NAME:
+        raise Wrong(f"body.message.error must have at most {LONGEST_TOOL_NAME} characters.")
     ids = [call.id for call in message.tool_calls]
     for call in message.tool_calls:
         _check_id(call.id, "message.tool_calls[].id", LONGEST_CALL_ID)
@@ -172,3 +175,5 @@ def _check_end(body: EndBody) -> None:
         raise Wrong(f"body.status must be one of {', '.join(get_args(RunStatus))}, failed.")
     _check_number(body.at, "at")
     _check_number(body.last, "last")
+    _check_number(body.tokens, "tokens")
+    _check_number(body.seconds, "seconds")

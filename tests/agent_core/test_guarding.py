@@ -16,6 +16,7 @@ def test_each_guard_has_its_default() -> None:
         "on_tool_failure": "answer",
         "calls_per_tool": 40,
         "calls_per_run": 150,
+        "turn_iterations": 100,
         "seconds": None,
         "tokens": None,
         "confidence": None,
@@ -24,7 +25,16 @@ def test_each_guard_has_its_default() -> None:
 
 @pytest.mark.parametrize("off", [None, 0])
 def test_none_and_nought_switch_a_guard_off(off: Any) -> None:
-    names = ("repeats", "failures", "calls_per_tool", "calls_per_run", "seconds", "tokens", "confidence")
+    names = (
+        "repeats",
+        "failures",
+        "calls_per_tool",
+        "calls_per_run",
+        "turn_iterations",
+        "seconds",
+        "tokens",
+        "confidence",
+    )
     guards = Guards(**dict.fromkeys(names, off))
     assert not any(getattr(guards, name) for name in names)
 

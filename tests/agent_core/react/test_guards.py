@@ -1,52 +1,90 @@
 """The guards of a run: one table of what a model does, and what is done about it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent_core.guarding import Guards
-from agent_core.messages import ResultStatus
-from agent_core.react.guards import CLOSING, NO_SUMMARY, Trip, Watch, canonical, closing, fallback, noted
+from agent_core.messages import Message, ResultStatus, TextPart, ToolCall
+from agent_core.react.guards import BLOCKED, CLOSING, NO_SUMMARY, Trip, Watch, closing, doubted, fallback, rewatched
+from agent_core.react.sameness import bare, canonical, noted
 
-Call = tuple[str, str, ResultStatus, str, bytes]
-"""name, arguments, status, error class, the result's hash"""
+Call = tuple[str, str, ResultStatus, str, str]
+"""name, arguments, status, error class, the result's text"""
 
 
 def ran(name: str, arguments: str = "{}", result: str = "r") -> Call:
-    return name, arguments, "ok", "", result.encode()
+    return name, arguments, "ok", "", result
 
 
 def failed(name: str, error: str = "ValueError", arguments: str = "{}", status: ResultStatus = "error") -> Call:
-    return name, arguments, status, error, b""
+    return name, arguments, status, error, ""
+
+
+def result_for(call: ToolCall, status: ResultStatus = "ok", error: str = "", text: str = "r") -> Message:
+    return Message(
+        id=f"result of {call.id}",
+        role="tool",
+        tool_call_id=call.id,
+        name=call.name,
+        status=status,
+        content=text,
+        error=error,
+    )
+
+
+def answer(*calls: ToolCall) -> Message:
+    return Message(id="m", role="assistant", tool_calls=calls)
 
 
 class Script:
-    """Plays batches of calls to a Watch as the loop does, and notes what trips."""
+    """Plays batches of calls to a Watch as the loop does, and notes what trips, and what would be stored. With
+    `order`, the calls of a batch run side by side, and their results come in as it says."""
 
-    def __init__(self, guards: Guards, repeatable: Iterable[str] = ()) -> None:
-        self.watch = Watch(guards)
-        self.repeatable = frozenset(repeatable)
+    def __init__(
+        self, guards: Guards, repeatable: Iterable[str] = (), order: Callable[[list[int]], list[int]] | None = None
+    ) -> None:
+        self.watch = Watch(guards, frozenset(repeatable))
         self.trips: list[Trip] = []
+        self.acted: list[Message] = []
         self.ran = 0
+        self.made = 0
         self.ended = False
+        self.order = order
 
     def batch(self, *calls: Call) -> None:
         """One answer of the model. All its calls are judged before the first is run."""
-        cleared = []
-        for call in calls:
-            trip = self.note(self.watch.before(call[0], canonical(call[1]), call[0] in self.repeatable))
-            if trip is None or trip.action != "block":
-                cleared.append(call)
-        for name, arguments, status, error, result in cleared:
+        asked = [ToolCall(id=f"c{self.made + n}", name=call[0], arguments=call[1]) for n, call in enumerate(calls)]
+        self.made += len(calls)
+        self.acted.append(answer(*asked))
+        blocks = self.watch.asked(asked)
+        for call in asked:
+            if call.id in blocks:
+                self.block(call, blocks[call.id])
+        cleared = [n for n, call in enumerate(asked) if call.id not in blocks]
+        for n in cleared if self.order is None else self.order(cleared):
+            trip = None if self.order else self.watch.due(asked[n].id)
+            if trip is not None:
+                self.block(asked[n], trip)
+                continue
             self.ran += 1
-            self.note(self.watch.after(name, canonical(arguments), status, error, result, name in self.repeatable))
+            result = result_for(asked[n], *calls[n][2:])
+            trip = self.note(self.watch.result(result))
+            self.acted.append(noted(result, trip.told) if trip else result)
+
+    def block(self, call: ToolCall, trip: Trip) -> None:
+        assert trip.action == "block"
+        self.note(trip)
+        self.acted.append(result_for(call, "error", BLOCKED, trip.told))
 
     def round(self, seconds: float = 0.0, tokens: int = 0) -> bool:
         """The checkpoint. Whether the rounds are over."""
-        trip = self.note(self.watch.round(seconds, tokens))
+        trip = self.note(self.watch.round(seconds, tokens, 0))
         assert trip is None or trip.action == "answer"
         self.ended = trip is not None
         return self.ended
@@ -84,8 +122,44 @@ TABLE: list[tuple[str, list[tuple[Call, ...]], dict[str, Any], list[tuple[str, s
     ("twice the same call", one_by_one(A, A), {}, []),
     ("three in a row", one_by_one(A, A, A), {}, [("repeats", "nudge", "t", 3)]),
     (
-        "three in a row, whatever the results are",
-        one_by_one(*(ran("t", "{}", str(n)) for n in range(3))),
+        "nine in a row whose results change, as those of a cursor do",
+        one_by_one(*(ran("t", "{}", str(n)) for n in range(9))),
+        {},
+        [],
+    ),
+    (
+        "ten in a row whose results change, and on",
+        one_by_one(*(ran("t", "{}", str(n)) for n in range(13))),
+        {},
+        [
+            ("repeats", "nudge", "t", 10),
+            ("repeats", "block", "t", 11),
+            ("repeats", "block", "t", 12),
+            ("repeats", "answer", "t", 12),
+        ],
+    ),
+    (
+        "two results in turn are no circle of one call",
+        one_by_one(*(ran("t", "{}", str(n % 2)) for n in range(9))),
+        {},
+        [],
+    ),
+    (
+        "a result that stays the same at last",
+        one_by_one(*(ran("t", "{}", str(min(n, 3))) for n in range(6))),
+        {},
+        [("repeats", "nudge", "t", 3)],
+    ),
+    (
+        "ten in one answer whose results change, and fourteen more",
+        [tuple(ran("t", "{}", str(n)) for n in range(24))],
+        {},
+        [*[("repeats", "block", "t", n) for n in range(11, 25)]],
+    ),
+    ("repeats=12 is more than ten", one_by_one(*(ran("t", "{}", str(n)) for n in range(11))), {"repeats": 12}, []),
+    (
+        "an answer that has the same call three times and another behind it",
+        [(A, A, A, B)],
         {},
         [("repeats", "nudge", "t", 3)],
     ),
@@ -311,7 +385,7 @@ def test_an_exempt_call_breaks_rows_and_circles() -> None:
 def test_time_and_tokens_end_in_an_answer(
     limits: dict[str, Any], spent: tuple[float, int], trip: tuple[str, int] | None
 ) -> None:
-    found = Watch(Guards(**limits)).round(*spent)
+    found = Watch(Guards(**limits)).round(*spent, 0)
     assert (found and (found.guard, found.count)) == trip
     assert found is None or (found.action == "answer" and found.told)
 
@@ -325,33 +399,49 @@ def test_a_failed_tool_that_is_disabled_is_named() -> None:
 
 def test_the_first_reason_to_end_stands_and_is_told_until_then() -> None:
     script = play([tuple(failed("t", arguments=str(n)) for n in range(3))])
-    assert script.watch.round(1e9, 0) == script.trips[-1]
+    assert script.watch.round(1e9, 0, 10**6) == script.trips[-1]
+
+
+def test_a_turn_has_a_hundred_rounds() -> None:
+    watch = Watch(Guards())
+    assert watch.round(0, 0, 99) is None
+    trip = watch.round(0, 0, 100)
+    assert trip is not None
+    assert (trip.guard, trip.action, trip.count) == ("turn_iterations", "answer", 100)
+    assert Watch(Guards(turn_iterations=None)).round(0, 0, 10**6) is None
 
 
 def test_calls_that_run_side_by_side_are_put_in_their_order() -> None:
-    watch = Watch(Guards())
-    told = []
-    for _ in range(2):
-        watch.round(0, 0)
-        for name in "ab":
-            assert watch.before(name, b"{}", False) is None
-        told += [watch.after(name, b"{}", "ok", "", name.encode(), False) for name in "ba"]
-    assert [trip and trip.action for trip in told] == [None, None, None, "nudge"]
+    script = Script(Guards(), order=lambda places: places[::-1])
+    script.batch(ran("a", result="1"), ran("b", result="2"))
+    assert script.seen == []
+    script.batch(ran("a", result="1"), ran("b", result="2"))
+    assert script.seen == [("repeats", "nudge", "a", 2)]
 
 
 def test_a_call_whose_result_never_came_trips_nothing() -> None:
     watch = Watch(Guards())
-    for name in "abababab":
-        watch.round(0, 0)
-        assert watch.before(name, b"{}", False) is None
-    assert watch.after("never called", b"{}", "ok", "", b"", False) is None
+    for number, name in enumerate("abababab"):
+        assert watch.asked([ToolCall(id=f"c{number}", name=name)]) == {}
+    assert watch.result(result_for(ToolCall(id="other", name="never called"))) is None
+    assert watch.due("other") is None
+
+
+def test_what_the_guards_add_to_a_result_is_no_part_of_it() -> None:
+    result = result_for(ToolCall(id="c", name="t"), text="12")
+    parts = replace(result, content=(TextPart(text="a"), TextPart(text="b")))
+    for each in (result, parts, replace(result, content="")):
+        more = noted(each, "Stop it.")
+        assert bare(more) == each.content
+        assert more.text.endswith("Stop it.")
+        assert noted(more, "Again.") is more, "it is said once"
+    assert noted(result, "").content == "12"
+    assert noted(result, "Stop it.").content == "12\n\nStop it."
 
 
 def test_what_the_model_is_told_names_the_tool_and_what_is_missing() -> None:
     script = play(one_by_one(A, A, A, A, A))
     nudge, block, _, answer = script.trips
-    assert noted("12", nudge) == f"12\n\n[{nudge.told}]"
-    assert noted("", nudge) == f"[{nudge.told}]"
     assert "3 times in a row" in nudge.told
     assert block.told.startswith("This call was not run")
     assert closing(answer).startswith("The tool 't' was called again and again")
@@ -377,14 +467,13 @@ def test_a_name_that_the_model_made_up_is_told_shortened() -> None:
         ({"confidence": 0.7}, ["70"], [None]),
         ({"confidence": 0.7}, ["40%"], [40]),
         ({"confidence": 0.7}, ["no idea"], [None]),
-        ({"confidence": 0.7}, ["90", "40", "10", "0"], [None, 40, None, None]),
+        ({"confidence": 0.7}, ["90", "40"], [None, 40]),
     ],
 )
-def test_an_unsure_answer_gets_one_more_round_at_most(
+def test_an_unsure_answer_gets_one_more_round(
     limits: dict[str, Any], replies: list[str], trips: list[int | None]
 ) -> None:
-    watch = Watch(Guards(**limits))
-    found = [watch.below(reply) for reply in replies]
+    found = [doubted(Guards(**limits).confidence, reply) for reply in replies]
     assert [trip and trip.count for trip in found] == trips
     assert all((trip.guard, trip.action) == ("confidence", "nudge") for trip in found if trip)
 
@@ -409,11 +498,6 @@ def test_arguments_have_one_form(arguments: str, form: bytes) -> None:
     assert canonical(arguments) == form
 
 
-def test_arguments_that_were_parsed_already_are_taken_as_they_are() -> None:
-    assert canonical("ignored", {"b": 1, "a": 2}) == b'{"a":2,"b":1}'
-    assert canonical('{"n": 1}', {"n": 10**30}) == b'{"n": 1}'
-
-
 NAMES = st.sampled_from(["a", "b", "c", "poll"])
 STATUSES = st.sampled_from([*["ok"] * 6, "error", "timed_out", "denied", "not_run", "interrupted"])
 CALLS = st.builds(
@@ -422,7 +506,7 @@ CALLS = st.builds(
     st.sampled_from(["{}", '{"x":1}', "broken", "", "null", "[1]"]) | st.text(max_size=3),
     STATUSES,
     st.sampled_from(["", "ValueError", "arguments"]),
-    st.sampled_from([b"", b"1", b"2"]) | st.binary(max_size=2),
+    st.sampled_from(["", "1", "2"]) | st.text(max_size=2),
 )
 SCRIPTS = st.lists(st.lists(CALLS, min_size=1, max_size=8), min_size=1, max_size=8)
 LIMITS = st.fixed_dictionaries(
@@ -477,3 +561,32 @@ def test_no_call_is_blocked_by_repeats_before_the_model_was_told(calls: list[Cal
     actions = [trip.action for trip in run.trips if trip.guard == "repeats"]
     assert actions[:1] in ([], ["nudge"])
     assert "answer" not in actions[:3]
+
+
+@given(SCRIPTS, LIMITS, st.none() | st.integers(0, 9))
+def test_what_was_stored_makes_the_very_watch_that_was_kept(
+    script: list[list[Call]], limits: dict[str, Any], seed: int | None
+) -> None:
+    chance = None if seed is None else Random(seed)
+    order = None if chance is None else lambda places: chance.sample(places, len(places))
+    run = Script(Guards(**limits), {"poll"}, order)
+    for number in range(12):
+        assert rewatched(run.watch.guards, run.watch.repeatable, run.acted) == run.watch
+        if run.round():
+            break
+        run.batch(*script[number % len(script)])
+
+
+@given(SCRIPTS, st.integers(0, 9))
+def test_what_trips_of_repeats_does_not_depend_on_which_result_comes_in_first(
+    script: list[list[Call]], seed: int
+) -> None:
+    chance = Random(seed)
+    seen = []
+    for order in (lambda places: places, lambda places: chance.sample(places, len(places))):
+        run = Script(Guards(failures=None), {"poll"}, order)
+        for calls in script:
+            run.round()
+            run.batch(*calls)
+        seen.append([(trip.guard, trip.action, trip.count) for trip in run.trips])
+    assert seen[0] == seen[1]
