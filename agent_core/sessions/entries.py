@@ -191,7 +191,7 @@ def end_entry(
     seconds: float = 0.0,
 ) -> Entry:
     body = EndBody(
-        status=status, code=code, at=now_ms(), last=last, unread=unread, tokens=tokens, seconds=round(seconds, 3)
+        status=status, code=code, at=now_ms(), last=last, unread=unread, tokens=tokens, seconds=round(seconds, 6)
     )
     return _entry(run_id, "end", body)
 
