@@ -23,6 +23,7 @@ TRANSPORT = {"fastapi", "starlette", "uvicorn", "sse_starlette", "ag_ui", "pydan
 
 ORDER = (
     "agent_core.names",
+    "agent_core.plain",
     "agent_core.sizes",
     "agent_core.messages",
     "agent_core.react.pairing",

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import orjson
-from pydantic_core import to_json
 
 from agent_core.context import ToolContext
 from agent_core.errors import ToolError
 from agent_core.events import Custom, Event, Progress, ToolResultStart
 from agent_core.messages import Part, ResultStatus, TextPart, ToolCall, new_id, well_formed
+from agent_core.plain import NoJson, json_of
 from agent_core.react.interrupts import SelfCancelled, Stopped
 from agent_core.react.run import Run
 from agent_core.sessions.state import apply_patches, as_json, copy_of, patch_between, same_json
@@ -61,6 +61,8 @@ async def call_tool(run: Run, reply_id: str, call: ToolCall, arguments: Mapping[
         outcome = await _outcome(run, tool, context, arguments)
         return replace(outcome, state=_state_after(run, before, context)) if outcome.status == "ok" else outcome
     except ValueError as error:  # of the state alone: what the tool raises is an outcome
+        if isinstance(error, NoJson):
+            logger.warning("tool %s put what is no JSON into the session's state (%s)", call.name, error.kind)
         told = f"the tool ran, but its change of the state was not kept: {error}"
         return Outcome("error", told, error=type(error).__name__)
     finally:
@@ -71,7 +73,7 @@ def _state_after(run: Run, before: Any, context: ToolContext) -> Any:
     """The session's state with what the tool changed in its copy, which was `before`. What calls beside it have
     changed meanwhile stays, unless both have changed the same: then the later one counts.
 
-    Raises ValueError for a state that is too large or refers to itself.
+    Raises ValueError for a state that is too large, refers to itself or holds what is no JSON.
     """
     now = run.history.state
     if before is None and context.state == {}:
@@ -170,7 +172,7 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio
         if not isinstance(name, str) or not name:
             raise TypeError(f"a custom event needs a name, a text, and {name!r} is none")
         # As JSON and back: what the tool does with the value later must not change what was said.
-        text = to_json(value, fallback=str, inf_nan_mode="null", serialize_unknown=True)
+        text = json_of(value, bytes_mode="utf8")
         if len(text) > LARGEST_CUSTOM:
             raise ValueError(f"{name}: the value has {len(text)} bytes of JSON, but at most {LARGEST_CUSTOM} are sent")
         event = Custom(run_id=run.run_id, name=well_formed(name), value=orjson.loads(text), size=size_of_json(text))

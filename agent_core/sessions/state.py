@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 import orjson
-from pydantic_core import to_json
+
+from agent_core.plain import json_of
 
 LARGEST_STATE = 256 * 1024
 """Bytes of JSON that a session's state may have."""
@@ -27,11 +28,11 @@ class StateTooLarge(ValueError):
 
 
 def as_json(value: Any) -> Any:
-    """The value as JSON has it, a copy: NaN becomes null, and what JSON does not know its text.
+    """The value as JSON has it, a copy: NaN becomes null, and what JSON does not know its own text.
 
-    Raises StateTooLarge, and ValueError for a value that refers to itself or is nested too deep.
+    Raises StateTooLarge, NoJson, and ValueError for a value that refers to itself or is nested too deep.
     """
-    text = to_json(value, fallback=str, inf_nan_mode="null")
+    text = json_of(value, bytes_mode="utf8")
     if len(text) > LARGEST_STATE:
         raise StateTooLarge(len(text))
     made = orjson.loads(text)

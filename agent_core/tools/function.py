@@ -7,8 +7,9 @@ text the tool's description, and its parameter section (Google, NumPy or reST st
 import asyncio
 import contextvars
 import inspect
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -23,9 +24,12 @@ from pydantic_core import ErrorDetails, SchemaError
 
 from agent_core.context import ToolContext
 from agent_core.errors import ToolError
+from agent_core.plain import BETTER, NoJson
 from agent_core.tools.base import NAME_PATTERN, Result, ToolSpec
 from agent_core.tools.complaints import MOST, Complaint, Misfits, not_a_parameter
-from agent_core.tools.results import result_from
+from agent_core.tools.results import NOTHING, result_from
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,19 +89,28 @@ class FunctionTool(Generic[P, R]):
         """Validate the arguments (pydantic's lax mode: "3" is an int), call, and make the result (results.py).
 
         A synchronous function runs in `threads` with a copy of the context variables, and not at all if the call
-        is cancelled before a thread is free. Raises ToolError where the arguments do not fit; what the function
-        raises is passed on unchanged.
+        is cancelled before a thread is free; its result is made there too. Raises ToolError where the arguments do not
+        fit, and where the return value is no JSON; what the function raises is passed on unchanged.
         """
         call = self._bind(arguments, context)
         if inspect.iscoroutinefunction(self._function):
-            value = await call()
-        else:
-            loop = asyncio.get_running_loop()
-            context.queued.set()
-            value = await loop.run_in_executor(threads, contextvars.copy_context().run, _call, call, context)
-            if inspect.isawaitable(value):
-                value = await value
-        return result_from(value)
+            return self._result(await call())
+        loop = asyncio.get_running_loop()
+        context.queued.set()
+        work = partial(_call, call, context, self._result)
+        made = await loop.run_in_executor(threads, contextvars.copy_context().run, work)
+        return self._result(await made.awaitable) if isinstance(made, _Later) else made
+
+    def _result(self, value: Any) -> Result:
+        try:
+            return result_from(value)
+        except NoJson as error:
+            if inspect.iscoroutine(value):
+                value.close()  # nobody awaits it any more
+            logger.warning(
+                "tool %s ran, but returned what is no JSON (%s): return %s", self.spec.name, error.kind, BETTER
+            )
+            raise ToolError(f"the tool ran, but what it returned cannot be shown: {error.kind} is no JSON.") from error
 
     def misfits(self, arguments: Mapping[str, Any]) -> Misfits | None:
         """What of the arguments the function's own types refuse, which may be more than the schema can say; None
@@ -171,12 +184,20 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return FunctionTool(function, **options)
 
 
-def _call(function: Callable[[], Any], context: ToolContext) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """What a synchronous function returned that is to be awaited in the event loop."""
+
+    awaitable: Awaitable[Any]
+
+
+def _call(function: Callable[[], Any], context: ToolContext, make: Callable[[Any], Result]) -> Result | _Later:
     context.queued.clear()
     if context.cancelled.is_set():  # in this order: whoever finds it queued after cancelling can rely on it
-        return None
+        return NOTHING
     try:
-        return function()
+        value = function()
+        return _Later(value) if inspect.isawaitable(value) else make(value)
     except StopIteration as error:
         # A future cannot carry a StopIteration: the call would never end.
         raise RuntimeError("the tool raised StopIteration") from error

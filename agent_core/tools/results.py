@@ -8,24 +8,27 @@
 | TextPart, MediaPart, or a list or tuple of them and texts, with one part at least | those parts |
 | Pending | itself: the result comes later |
 | all else | compact JSON; `[]`, `{}`, 0 and false say themselves what they are |
+| what JSON has no form for | its own text, where its class has one; else NoJson, which is an error |
 """
 
 import base64
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from msgspec.structs import replace
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError
 
 from agent_core.messages import MediaPart, Part, TextPart, well_formed
+from agent_core.plain import json_of, jsonable
 from agent_core.tools.base import Pending, Result
 
 NOTHING = "(the tool returned nothing)"
 
 
 def result_from(value: object) -> Result:
-    """The result that the return value stands for; its text is never empty, and always well formed."""
+    """The result that the return value stands for; its text is never empty, and always well formed. Raises NoJson,
+    and ValueError for a value that refers to itself."""
     if isinstance(value, Pending):
         return value
     if isinstance(value, TextPart | MediaPart):
@@ -36,7 +39,8 @@ def result_from(value: object) -> Result:
 
 
 def render(value: object) -> str:
-    """The value as text: what is text already stays as it is, bytes become base64, and all else JSON."""
+    """The value as text: what is text already stays as it is, bytes become base64, and all else JSON. Raises
+    what `compact` does."""
     if isinstance(value, str):
         # str.__str__ gives the text itself where a subclass (an enum) has a form of its own.
         text = well_formed(str.__str__(value))
@@ -47,13 +51,15 @@ def render(value: object) -> str:
 
 
 def compact(value: object) -> str:
-    """Compact JSON. What JSON has no form for is written with `str`, a number that is not finite as null."""
+    """Compact JSON. What JSON has no form for is written as its own text, a number that is not finite as null.
+    Raises NoJson, and ValueError for a value that refers to itself."""
+    if isinstance(value, Iterator):
+        value = list(value)  # it may be needed twice
     try:
-        return to_json(value, fallback=str, inf_nan_mode="null", bytes_mode="base64").decode()
+        return json_of(value).decode()
     except (PydanticSerializationError, UnicodeEncodeError):
         # A lone surrogate: pydantic cannot write it as UTF-8, so it is replaced after the encoding.
-        plain = to_jsonable_python(value, fallback=str, inf_nan_mode="null", bytes_mode="base64")
-        return well_formed(json.dumps(plain, ensure_ascii=False, separators=(",", ":")))
+        return well_formed(json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":")))
 
 
 def _is_made_of_parts(values: Collection[Any]) -> bool:

@@ -3,8 +3,9 @@
 import asyncio
 import contextvars
 import enum
+import sqlite3
 import threading
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date
@@ -213,3 +214,59 @@ async def test_an_async_call_is_never_queued(threads: Executor) -> None:
         return context.queued.is_set()
 
     assert await take.run({}, context, threads) == "false"
+
+
+def fetch_row() -> Any:
+    database = sqlite3.connect(":memory:")
+    database.row_factory = sqlite3.Row
+    return database.execute("SELECT 1 AS one").fetchone()
+
+
+async def fetch_rows() -> Any:
+    return [fetch_row()]
+
+
+def give_function() -> Any:
+    return lambda: 1
+
+
+async def give_stream() -> Any:
+    async def items() -> AsyncIterator[int]:
+        yield 1
+
+    return items()
+
+
+async def give_work() -> Any:
+    return asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (fetch_row, "sqlite3.Row"),
+        (fetch_rows, "sqlite3.Row"),
+        (give_function, "function"),
+        (give_stream, "async_generator"),
+        (give_work, "coroutine"),
+    ],
+)
+async def test_a_return_value_that_is_no_json_is_an_error_and_a_line_in_the_log_that_names_the_tool(
+    function: Any, kind: str, threads: Executor, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        await tool(function).run({}, CONTEXT, threads)
+    assert str(caught.value) == f"the tool ran, but what it returned cannot be shown: {kind} is no JSON."
+    [line] = [each.getMessage() for each in caplog.records]
+    assert line == (
+        f"tool {function.__name__} ran, but returned what is no JSON ({kind}): "
+        "return a text, a number, a dict, a list, a dataclass or a pydantic model"
+    )
+
+
+async def test_what_a_synchronous_tool_returns_lazily_is_read_in_its_thread(threads: Executor) -> None:
+    def rows() -> Any:
+        database = sqlite3.connect(":memory:")  # for this thread alone
+        return database.execute("SELECT 1 UNION SELECT 2")
+
+    assert await tool(rows).run({}, CONTEXT, threads) == "[[1],[2]]"

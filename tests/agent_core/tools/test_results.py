@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent_core.messages import MediaPart, TextPart
+from agent_core.plain import NoJson
 from agent_core.tools.base import Pending, Result
 from agent_core.tools.results import NOTHING, result_from
 
@@ -61,6 +62,8 @@ class Thing:
         (date(2026, 9, 29), '"2026-09-29"'),
         (Color.RED, '"red"'),
         ({"odd": Thing()}, '{"odd":"a thing"}'),
+        (Thing(), '"a thing"'),
+        ((each for each in ["cut \ud83d", 2]), '["cut \ufffd",2]'),
         ("cut \ud83d", "cut \ufffd"),
         ({"a": "cut \ud83d", "b": float("nan")}, '{"a":"cut \ufffd","b":null}'),
     ],
@@ -95,3 +98,9 @@ def test_parts_beside_other_things_are_json_as_anything_is() -> None:
 def test_a_promise_comes_through_unchanged() -> None:
     promise = Pending(operation_id="op-1", wait_id="w", retry_after=3.0)
     assert result_from(promise) is promise
+
+
+@pytest.mark.parametrize("value", [object(), [object()], {"a": len}, lambda: 1])
+def test_what_is_no_json_and_has_no_text_is_no_result(value: object) -> None:
+    with pytest.raises(NoJson):
+        result_from(value)
