@@ -96,6 +96,7 @@ ORDER = (
     "agent_core.react.room",
     "agent_core.react.reply",
     "agent_core.react.misfits",
+    "agent_core.react.costs",
     "agent_core.react.schemas",
     "agent_core.react.arguments",
     "agent_core.react.batch",

@@ -3,23 +3,28 @@
 A client's tool brings its own schema. References are what makes one dangerous: they can lead to the network, and
 sixty lines of them can stand for more checks than a machine can do (each definition naming the next one twice).
 So `unroll` writes every reference out, within bounds; what is left is a tree whose cost is known.
+
+Patterns are the other danger. Only those are kept that the caller agrees to; what is left out allows too much, and
+never refuses what the schema allows.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import orjson
 
+from agent_core.react.costs import TEXTS
+
 LARGEST = 10_000
 """The size that a schema may have when it is written out: about one for each schema, and for each 50 bytes in it."""
 
 DEEPEST = 60
 
-PATTERN, BACKTRACKING = 100, 2000
-"""What a pattern counts: for the size, and for the cost of looking at one value if it needs backtracking."""
+PATTERN = 100
+"""What a pattern counts for the size."""
 
 NESTINGS = (8, 3, 1)
 """How often a definition is written out inside itself, the largest that fits; deeper down, everything is right."""
@@ -37,7 +42,6 @@ PLAIN = frozenset({
 })  # fmt: skip
 """The keywords that count; all others say nothing about what is right, and are left out."""
 
-_NEEDS_BACKTRACKING = re.compile(r"\(\?[=!<>]|\\[1-9kgKG]|[*+?}]\+")
 _BEFORE_2019 = re.compile(r"draft-0[3467]")
 
 
@@ -47,27 +51,29 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unrolled:
-    """`size` is the room that it takes, `cost` what looking at one value may cost, in simple checks."""
+    """`size` is the room that it takes: about one for each schema in it, and for each 50 bytes."""
 
     schema: Mapping[str, Any]
     size: int
-    cost: int
 
 
-def unroll(schema: Mapping[str, Any]) -> Unrolled:
+def unroll(schema: Mapping[str, Any], keep: Callable[[str, str], bool] = lambda _key, _text: True) -> Unrolled:
     """The same schema without references. A definition that stands in itself is written out a few times.
+
+    `keep` is asked for each keyword that reads a text to its end, with what it says (and as `pattern` for the
+    pattern of `patternProperties`); where it says no, the keyword is left out.
 
     Raises Unusable: beyond the bounds, and for references that are not pointers into this very schema.
     """
     for nesting in NESTINGS:
-        unrolling = _Unrolling(schema, nesting)
+        unrolling = _Unrolling(schema, nesting, keep)
         try:
             tree = unrolling.schema(schema, 0)
         except _TooLarge:
             if not unrolling.nested:
                 raise  # nothing stands in itself: fewer nestings would not help
             continue
-        return Unrolled(schema=tree, size=unrolling.size, cost=unrolling.cost)
+        return Unrolled(schema=tree, size=unrolling.size)
     raise _TooLarge
 
 
@@ -84,14 +90,15 @@ def _loosen(written: dict[str, Any], key: str) -> None:
 
 
 class _Unrolling:
-    __slots__ = ("_before_2019", "_nesting", "_open", "_root", "cost", "cuts", "nested", "size")
+    __slots__ = ("_before_2019", "_keep", "_nesting", "_open", "_root", "cuts", "nested", "size")
 
-    def __init__(self, root: Mapping[str, Any], nesting: int) -> None:
+    def __init__(self, root: Mapping[str, Any], nesting: int, keep: Callable[[str, str], bool]) -> None:
         self._root = root
         self._nesting = nesting
+        self._keep = keep
         self._open: dict[str, int] = {}
         self._before_2019 = bool(_BEFORE_2019.search(str(root.get("$schema", ""))))
-        self.size = self.cost = self.cuts = 0
+        self.size = self.cuts = 0
         self.nested = False
 
     def schema(self, value: Any, depth: int) -> Any:
@@ -102,28 +109,41 @@ class _Unrolling:
             raise Unusable
         if depth > DEEPEST:
             raise _TooLarge
-        written: dict[str, Any] = {}
         cuts = self.cuts
-        for key, inner in value.items():
-            before = self.cuts
-            if key in PLAIN:
-                written[key] = self._plain(key, inner)
-            elif key in SEVERAL and isinstance(inner, list | tuple):
-                written[key] = [*written.get(key, ()), *(self.schema(each, depth + 1) for each in inner)]
-            elif key in ONE:
-                written[key] = self.schema(inner, depth + 1)
-            elif key in NAMED:
-                written[key] = self._named(key, inner, depth)
-            elif key in ("$dynamicRef", "$recursiveRef") or (key == "$id" and depth):
-                raise Unusable  # they change what references mean
-            if self.cuts > before:
-                _loosen(written, key)
+        written = self._members(value, depth)
         whole = self._with_reference(written, value["$ref"], depth) if "$ref" in value else written
         if self.cuts > cuts and isinstance(whole, dict):
             # What was cut would have said which members it knows.
             whole.pop("unevaluatedItems", None)
             whole.pop("unevaluatedProperties", None)
         return whole
+
+    def _members(self, value: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        known = True
+        for key, inner in value.items():
+            before = self.cuts
+            if key in TEXTS and isinstance(inner, str):
+                if self._keeps(key, inner):
+                    written[key] = inner
+            elif key in PLAIN:
+                written[key] = self._plain(inner)
+            elif key in SEVERAL and isinstance(inner, list | tuple):
+                written[key] = [*written.get(key, ()), *(self.schema(each, depth + 1) for each in inner)]
+            elif key in ONE:
+                written[key] = self.schema(inner, depth + 1)
+            elif key in NAMED:
+                written[key] = self._named(key, inner, depth)
+                known = known and (key != "patternProperties" or len(written[key]) == len(inner))
+            elif key in ("$dynamicRef", "$recursiveRef") or (key == "$id" and depth):
+                raise Unusable  # they change what references mean
+            if self.cuts > before:
+                _loosen(written, key)
+        if not known:
+            written.pop(
+                "additionalProperties", None
+            )  # the members under the pattern that was left out are none of them
+        return written
 
     def _with_reference(self, written: dict[str, Any], pointer: Any, depth: int) -> Any:
         if not isinstance(pointer, str):
@@ -162,29 +182,29 @@ class _Unrolling:
         written = {}
         for name, each in inner.items():
             self._weigh(len(name) // 50)
-            if key == "patternProperties":
-                self._pattern(name)
+            if key == "patternProperties" and not self._keeps("pattern", name):
+                continue
             names = key == "dependencies" and isinstance(each, list)
-            written[name] = self._plain(key, each) if names else self.schema(each, depth + 1)
+            written[name] = self._plain(each) if names else self.schema(each, depth + 1)
         return written
 
-    def _plain(self, key: str, value: Any) -> Any:
+    def _plain(self, value: Any) -> Any:
         try:
             text = orjson.dumps(value)
         except TypeError:  # a number over 64 bits, or what is no JSON at all
             text = repr(value).encode(errors="replace")
         self._weigh(1 + len(text) // 50)
-        if key == "pattern" and isinstance(value, str):
-            self._pattern(value)
         return value
 
-    def _pattern(self, pattern: str) -> None:
-        self._weigh(PATTERN)
-        if _NEEDS_BACKTRACKING.search(pattern):
-            self.cost += BACKTRACKING
+    def _keeps(self, key: str, text: str) -> bool:
+        """Whether the keyword stays; else it is a cut."""
+        self._weigh((PATTERN if key == "pattern" else 1) + len(text) // 50)
+        if not self._keep(key, text):
+            self.cuts += 1
+            return False
+        return True
 
     def _weigh(self, size: int) -> None:
         self.size += size
-        self.cost += size
         if self.size > LARGEST:
             raise _TooLarge

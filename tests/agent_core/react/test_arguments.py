@@ -2,6 +2,7 @@
 
 import json
 import logging
+from time import thread_time
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +16,7 @@ from agent_core.react.arguments import Validators, checked
 from agent_core.tools.base import ToolSpec
 from agent_core.tools.complaints import HEAD
 from tests.agent_core.react.test_schemas import REFUSED, laughs
+from tests.turns import LONGEST_TURN
 
 CITY = {
     "type": "object",
@@ -144,13 +146,12 @@ def test_five_complaints_are_told_with_those_at_the_top_first_and_none_is_long()
     assert len(told) <= 1500
 
 
-@pytest.mark.parametrize("name", [*REFUSED, "a bad type", "a bad pattern", "a bad draft", "no schema", "no JSON"])
+@pytest.mark.parametrize("name", [*REFUSED, "a bad type", "a bad draft", "no schema", "no JSON"])
 def test_a_schema_that_cannot_be_used_is_not_checked_against_and_said_so_once(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     odd: dict[str, Any] = {
         "a bad type": {"type": "strin"},
-        "a bad pattern": {"properties": {"a": {"pattern": "("}}},
         "a bad draft": {"$schema": "http://127.0.0.1:9/x"},
         "no schema": {"type": "object", "properties": 3},
         "no JSON": {"properties": {"a": {"const": object()}}},
@@ -189,15 +190,94 @@ def test_a_check_that_would_cost_too_much_is_left_out_or_told_in_one_sentence(mo
     assert check(text, schema)[0] is not None
 
 
+def test_arguments_of_more_values_than_any_tool_needs_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_VALUES", 1000)
+    assert check(json.dumps({"a": [0] * 1001}), {}) == (
+        None,
+        "The arguments have more than 1000 values, so nothing was run.",
+    )
+    assert check(json.dumps({"a": "[,{:" * 1001}), {})[0] is not None
+
+
 def test_commas_in_a_text_are_no_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST_SEARCH", 1000)
     told = check(json.dumps({"city": "R,:[{" * 1000, "days": "x"}))[1]
     assert told == f'{HEAD}\n- days: is not of type "integer" (it was: "x")'
 
 
-def test_a_pattern_that_gives_up_is_nobody_s_fault() -> None:
-    schema = {"properties": {"a": {"pattern": r"(?=(a+)+b)\1"}}}
-    assert check(json.dumps({"a": "a" * 3000}), schema)[1] == ""
+LOOKS_AROUND = {
+    "a password rule": r"^(?=.*[a-z])(?=.*[A-Z])(?=.*\d)(?=.*[^\w]).{8,64}$",
+    "a look behind": r"(?<!x)y$",
+    "a word that comes again": r"^(\w+) \1$",
+    "one that looks and goes back": r"(?=(a+)+b)\1",
+    "no pattern": "(",
+    "a huge one": r"^(?:\p{L}{1,500} ){1,500}$",
+}
+
+
+@pytest.mark.parametrize("name", LOOKS_AROUND)
+def test_a_pattern_that_cannot_be_matched_in_one_pass_is_left_out_and_the_rest_of_the_schema_counts(name: str) -> None:
+    a = {"type": "string", "pattern": LOOKS_AROUND[name]}
+    schema = {"properties": {"a": a, "b": {"type": "integer"}}}
+    assert check(json.dumps({"a": "aX" * 100_000 + "!"}), schema)[1] == ""
+    assert "- a: is not of type" in check('{"a": 1}', schema)[1]
+    assert "- b: is not of type" in check('{"a": "x", "b": "y"}', schema)[1]
+
+
+def test_what_is_left_out_never_makes_right_arguments_wrong() -> None:
+    odd = "^(?!x)"
+    for schema in (
+        {"patternProperties": {odd: {"type": "integer"}}, "additionalProperties": False},
+        {"allOf": [{"patternProperties": {odd: {}}}], "unevaluatedProperties": False},
+        {"properties": {"a": {"not": {"pattern": odd}}}},
+        {"properties": {"a": {"oneOf": [{"pattern": odd}, {"type": "integer"}, {"type": "string"}]}}},
+        {"if": {"properties": {"a": {"pattern": odd}}}, "then": False},
+        {"propertyNames": {"pattern": odd}},
+    ):
+        assert check('{"a": "x"}', schema) == ({"a": "x"}, "")
+
+
+def test_a_long_text_is_not_matched_with_patterns_and_the_rest_of_the_schema_counts() -> None:
+    a = {"type": "string", "pattern": "^[01]*1[01]{100}$", "maxLength": 500_000}
+    schema = {"properties": {"a": a, "b": {"format": "uri", "type": "string"}}, "required": ["a"]}
+    assert "does not match" in check(json.dumps({"a": "01x"}), schema)[1]
+    assert check(json.dumps({"a": "x" * 200_000}), schema)[1] == ""
+    assert "- b: is not of type" in check(json.dumps({"a": "x" * 200_000, "b": 1}), schema)[1]
+
+
+HARD: dict[str, tuple[dict[str, Any], Any]] = {
+    "nested repetition": ({"properties": {"a": {"pattern": "(a++)+b"}}}, {"a": "a" * 100_000}),
+    "a wide automaton": ({"properties": {"a": {"pattern": "[01]*1[01]{100}2"}}}, {"a": "0110" * 30_000}),
+    "what is looked at again": ({"properties": {"x": {}}}, {"x": 1}),
+    "many formats": ({"allOf": [{"additionalProperties": {"format": "idn-hostname"}}] * 200}, {"a": "日" * 100_000}),
+    "all wrong": (
+        {"additionalProperties": {"items": {"anyOf": [{"type": "integer", "minimum": n} for n in range(100)]}}},
+        {"a": ["x"] * 2000},
+    ),
+    "all nearly right": (
+        {"additionalProperties": {"items": {"enum": [{"a": "x" * 40 + str(n)} for n in range(900)]}}},
+        {"a": [{"a": "x" * 40 + "!"}] * 2000},
+    ),
+    "many values": (
+        {"additionalProperties": {"uniqueItems": True, "items": {"items": {}}}},
+        {"a": [[n] for n in range(20_000)]},
+    ),
+}  # fmt: skip
+for _ in range(30):
+    HARD["what is looked at again"] = (
+        {"allOf": [HARD["what is looked at again"][0]], "unevaluatedProperties": False},
+        {"x": 1},
+    )
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_no_schema_and_no_arguments_together_are_much_work(name: str) -> None:
+    schema, arguments = HARD[name]
+    text = json.dumps(arguments)
+    check("{}", schema, validators := Validators())
+    before = thread_time()
+    check(text, schema, validators)
+    assert thread_time() - before < LONGEST_TURN
 
 
 def test_the_cache_is_bounded_and_keeps_what_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

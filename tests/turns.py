@@ -1,0 +1,84 @@
+"""How long the event loop works without giving anybody else a turn, by CPU time and never by the clock.
+
+async with watched() as turns:
+    ...
+assert turns.worst < LONGEST_TURN
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+LONGEST_TURN = 0.1
+"""Seconds of CPU time that nothing that is accepted may take from the loop at once."""
+
+LOOK = 0.002
+"""Seconds between two looks."""
+
+
+@dataclass(slots=True)
+class Turns:
+    """Wakes all the time in the loop that it is started in, and notes what was worked since it woke last.
+
+    What counts is the CPU time of the loop's own thread and of the threads whose names begin with one of
+    `threads`: what they do in one call into C holds the loop too, because nobody else gets the interpreter
+    meanwhile. CPU time and not the clock's, because other processes, and clients in this one, make a thread
+    wait that blocks nobody. What is noted is more than any one callback took: the work of a whole turn of the
+    loop. Waiting for something in the loop's thread would not be seen; only work is.
+    """
+
+    threads: tuple[str, ...] = ("work", "tool")
+    worst: float = 0.0
+    looks: int = 0
+    _used: dict[int, float] = field(default_factory=dict)
+
+    async def watch(self) -> None:
+        loop_thread = threading.get_native_id()
+        self._since(self._watched(loop_thread))
+        while True:
+            await asyncio.sleep(LOOK)
+            self.worst = max(self.worst, self._since(self._watched(loop_thread)))
+            self.looks += 1
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.worst, self.looks = 0.0, 0
+
+    def _watched(self, loop_thread: int) -> Iterable[int]:
+        yield loop_thread
+        for each in threading.enumerate():
+            if each.native_id is not None and each.name.startswith(self.threads):
+                yield each.native_id
+
+    def _since(self, thread_ids: Iterable[int]) -> float:
+        """The CPU time that these threads have used since the last time."""
+        now = {each: _cpu_of(each) for each in thread_ids}
+        used = sum(now[each] - self._used.get(each, 0.0) for each in now)
+        self._used = now
+        return used
+
+
+def _cpu_of(thread_id: int) -> float:
+    """The CPU time of a thread, by Linux's number for its clock: unlike with pthread_getcpuclockid, one that has
+    just ended is an error and not a crash."""
+    try:
+        return time.clock_gettime((~thread_id << 3) | 6)
+    except OSError:
+        return 0.0
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[Turns]:
+    """Watch the running loop as long as the block lasts."""
+    turns = Turns()
+    watching = asyncio.get_running_loop().create_task(turns.watch())
+    try:
+        await asyncio.sleep(2 * LOOK)
+        turns.forget()
+        yield turns
+        await asyncio.sleep(2 * LOOK)
+    finally:
+        watching.cancel()
