@@ -8,16 +8,12 @@ from agent_core.tools.complaints import LONGEST, MOST, Complaint, Misfits, not_a
 
 
 def misfits_in(found: Iterable[Any], arguments: dict[str, Any], spec: ToolSpec) -> Misfits | None:
-    """The errors of jsonschema-rs; None where none counts. What is missing, unknown or wrong at the top comes before
+    """The errors of jsonschema-rs; None where there are none. What is missing, unknown or wrong at the top comes before
     what is wrong further in. The values were masked as `the value`."""
-    errors = [each for each in found if not _gave_up(each)]
+    errors = list(found)
     errors.sort(key=lambda error: (len(error.instance_path), error.kind.name != "required"))
     complaints = [each for error in errors[:MOST] for each in _complaints(error, arguments, spec)]
     return Misfits(complaints, len(errors[MOST:])) if errors else None
-
-
-def _gave_up(error: Any) -> bool:
-    return type(error.kind).__name__ in ("BacktrackLimitExceeded", "RegexEngineFailure")
 
 
 def _complaints(error: Any, arguments: dict[str, Any], spec: ToolSpec) -> list[Complaint]:
