@@ -1,5 +1,6 @@
 """What is kept under version control: only what belongs there. A script for one afternoon does not."""
 
+import json
 import shutil
 import subprocess
 from functools import cache
@@ -31,7 +32,22 @@ FILES = {
 
 FOLDERS = {".ci", "agent_core", "app", "bench", "converters", "docs", "examples", "ostinato", "tests"}
 
-KINDS = {".py", ".pyi", ".typed", ".md", ".json", ".jsonl", ".mjs", ".ts", ".tsx", ".html", ".in", ".toml", ".yml"}
+KINDS = {
+    ".py",
+    ".pyi",
+    ".typed",
+    ".md",
+    ".json",
+    ".jsonl",
+    ".mjs",
+    ".jsx",
+    ".ts",
+    ".tsx",
+    ".html",
+    ".in",
+    ".toml",
+    ".yml",
+}
 """The kinds of files in the folders."""
 
 OTHERS = {".ci/run", "tests/clients/node/.npmrc"}
@@ -69,3 +85,10 @@ def test_only_what_belongs_there_is_in_the_repository() -> None:
 )
 def test_what_was_left_lying_about_is_found(path: str) -> None:
     assert strangers(["README.md", path, "app/main.py"]) == [path]
+
+
+def test_no_lock_names_where_packages_come_from() -> None:
+    node = json.loads((ROOT / "tests/clients/node/package-lock.json").read_text())
+    assert [name for name, package in node["packages"].items() if "resolved" in package] == []
+    for lock in ROOT.glob("*.lock"):
+        assert "://" not in lock.read_text(), lock.name

@@ -20,13 +20,16 @@ CLIENTS = {
     "test_langchain": "LangChain ChatOpenAI",
     "test_llm": "llm",
     "test_curl": "curl",
+    "test_pages_headers": "a page",
 }
+IN_A_PAGE = {"copilotkit": "CopilotKit", "assistant_ui": "assistant-ui"}
+"""Clients that share their tests, which have their names in them."""
 
 
 def rows_of(report: str) -> list[tuple[str, str, str]]:
     """Client, what was tried, and passed, failed or skipped, for each test of a JUnit report."""
     return [
-        (_client(case.get("classname", "")), _sentence(case.get("name", "")), _outcome(case))
+        (_client(case.get("classname", ""), case.get("name", "")), _sentence(case.get("name", "")), _outcome(case))
         for case in ElementTree.fromstring(report).iter("testcase")
     ]
 
@@ -39,9 +42,9 @@ def table_of(rows: list[tuple[str, str, str]]) -> str:
     return "\n".join([*lines, ", ".join(f"{counts[each]} {each}" for each in ("passed", "failed", "skipped"))])
 
 
-def _client(classname: str) -> str:
+def _client(classname: str, name: str) -> str:
     module = classname.rpartition(".")[2]
-    return CLIENTS.get(module, module)
+    return CLIENTS.get(module) or next((IN_A_PAGE[each] for each in IN_A_PAGE if each in name), module)
 
 
 def _sentence(name: str) -> str:

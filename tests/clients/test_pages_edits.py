@@ -1,0 +1,80 @@
+"""CopilotKit and assistant-ui in Chromium: edit, regenerate and the branch picker, and what the model sees of it."""
+
+import pytest
+
+from tests.clients.browser import Browser
+from tests.clients.chat_pages import CALLED, answer, clients, desk, result, user
+
+
+@pytest.mark.parametrize(
+    ("client", "anew"),
+    [("copilotkit", False)],
+    ids=["copilotkit-same id"],
+)
+async def test_an_edit_takes_the_place_of_what_was_said(browser: Browser, client: str, anew: bool) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("one")
+        await at.tab.say("two")
+        await at.edit("two", "second", anew=anew)
+        assert at.clerk.seen[-1] == [user("one"), answer("1. one"), user("second")]
+        await at.tab.say("three")
+        turns = [user("one"), answer("1. one"), user("second"), answer("3. second"), user("three")]
+        assert at.clerk.seen[-1] == turns
+        assert at.said() == [*turns, answer("4. three")]
+
+
+@clients
+async def test_an_answer_is_given_anew(browser: Browser, client: str) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("one")
+        await at.tab.say("two")
+        await at.tab.press("regenerate", "2. two")
+        turns = [user("one"), answer("1. one"), user("two")]
+        assert at.clerk.seen[-1] == turns
+        assert at.said() == [*turns, answer("3. two")]
+        await at.tab.say("three")
+        assert at.clerk.seen[-1] == [*turns, answer("3. two"), user("three")]
+
+
+@clients
+async def test_an_answer_of_an_earlier_turn_is_given_anew(browser: Browser, client: str) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("one")
+        await at.tab.say("two")
+        await at.tab.press("regenerate", "1. one")
+        assert at.clerk.seen[-1] == [user("one")]
+        await at.tab.say("three")
+        assert at.clerk.seen[-1] == [user("one"), answer("3. one"), user("three")]
+
+
+@clients
+async def test_an_answer_that_was_stopped_is_given_anew(browser: Browser, client: str) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("one")
+        await at.tab.act({"say": "slow"}, {"sees": "2. slow"}, {"press": "stop"})
+        await at.tab.act({"press": "regenerate", "of": "2. slow"}, {"sees": "3. slow"}, {"press": "stop"})
+        assert at.clerk.seen[-1] == [user("one"), answer("1. one"), user("slow")]
+        await at.tab.say("two")
+        assert at.clerk.seen[-1][-2:] == [answer("3. slow"), user("two")]
+
+
+@clients
+async def test_a_call_is_made_anew_where_its_turn_is(browser: Browser, client: str) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("one")
+        await at.tab.say("note:x")
+        await at.tab.press("regenerate", "note {")
+        assert at.clerk.seen[-2] == [user("one"), answer("1. one"), user("note:x")]
+        assert at.done == ["note x", "note x"]
+        await at.tab.say("two")
+        assert at.clerk.seen[-1][2:] == [
+            *(user("note:x"), CALLED, result("noted x"), answer("5. noted x"), user("two")),
+        ]
+
+
+async def test_copilotkit_asks_its_question_anew_behind_a_call_too(browser: Browser) -> None:
+    async with desk(browser, "copilotkit") as at:
+        await at.tab.say("mail:ann")
+        await at.tab.press("approve")
+        await at.tab.press("regenerate", "ann has mail")
+        assert (at.clerk.seen[-1], at.tab.waiting, at.done) == ([user("mail:ann")], 1, ["mail ann"])
