@@ -89,6 +89,12 @@ def _check_types(agent: Agent) -> None:
     instructions = agent.instructions
     if not isinstance(instructions, str) and (not callable(instructions) or iscoroutinefunction(instructions)):
         raise TypeError(f"agent {agent.name}: instructions must be a text, or a function (not async) that makes one")
+    if not isinstance(agent.guards, Guards):
+        raise TypeError(
+            f"agent {agent.name}: guards must be Guards, and {agent.guards!r} is none; Guards() has defaults"
+        )
+    if not isinstance(agent.permissions, Permissions):
+        raise TypeError(f"agent {agent.name}: permissions must be Permissions, and {agent.permissions!r} is none")
     for name in ("max_iterations", "max_retries", "max_parallel_tool_calls"):
         if type(getattr(agent, name)) is not int:
             raise TypeError(f"agent {agent.name}: {name} must be a whole number")

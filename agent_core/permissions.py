@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any, Literal, get_args
 
 from agent_core.context import RunContext
@@ -52,10 +53,20 @@ class Permissions:
 
     What cannot be judged, such as by a `decide` that raises or returns something else, is denied: what nobody has
     allowed is not done.
+
+    Raises TypeError for a rule that is none, and for a `decide` that cannot be called as a function.
     """
 
     rules: Sequence[Rule] = ()
     decide: Callable[[str, Mapping[str, Any], RunContext], Decided | None] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+        for rule in self.rules:
+            if not isinstance(rule, Rule):
+                raise TypeError(f"permissions: {rule!r} is no Rule")
+        if self.decide is not None and (not callable(self.decide) or iscoroutinefunction(self.decide)):
+            raise TypeError("permissions: decide must be a function (not async), or None")
 
     def judge(
         self, name: str, arguments: Mapping[str, Any], *, approval: bool, context: Callable[[], RunContext]

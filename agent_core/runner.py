@@ -113,7 +113,6 @@ class Runner:
             model=model,
             fallback=fallback,
             input=given,
-            ticket=self.gate.enter(key, run_id),
             store=self.scratch if ephemeral else self.store,
             ephemeral=ephemeral,
             http=self._http,
@@ -123,13 +122,21 @@ class Runner:
             validators=self._validators,
             room=self._room,
         )
+        # Last, when nothing can raise any more: a place that nobody gives back would block the session for good.
+        run.ticket = self.gate.enter(key, run_id)
         self._runs.setdefault(key, []).append(run)
         return run
 
     def start(self, run: Run, sink: Sink) -> asyncio.Task[End]:
         """See Engine.start."""
-        run.attach(sink)
-        task = asyncio.get_running_loop().create_task(self._carry_out(run))
+        try:
+            run.attach(sink)
+            loop = asyncio.get_running_loop()
+        except BaseException:
+            self._forget(run)
+            run.ticket.leave()
+            raise
+        task = loop.create_task(self._carry_out(run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -250,7 +257,12 @@ class Runner:
                 title = titled_entry(run.run_id, title_of(run.history.messages) or run.key.session_id)
                 entries = [*await self.scratch.load(run.key), title]
                 writer = await self._leases.open(run.key, wait=self.gate.wait_seconds)
-                await self.store.append(writer.lease, entries, release=True)
+                try:
+                    async with asyncio.timeout(SAVING):
+                        await self.store.append(writer.lease, entries, release=True)
+                except BaseException:
+                    await self._leases.release(writer.lease)
+                    raise
         except Exception as error:
             logger.warning("run %s: its session could not be kept (%s)", run.run_id, type(error).__name__)
             end = _failed(run, RunError("store_unavailable"))

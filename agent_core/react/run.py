@@ -85,7 +85,7 @@ class Run:
     `started` those that it began to run. `reply` is the answer that the model is giving, until it stands in the
     history. `alive` raises LeaseLost where the worker has to take its leases for lost. An `ephemeral` run's
     session is forgotten at its end, unless calls wait for the client. `room` is what all runs share for storing
-    long answers that broke off.
+    long answers that broke off. The `ticket` is taken when all else is there.
     """
 
     run_id: str
@@ -94,7 +94,7 @@ class Run:
     model: Model
     fallback: Model | None = None
     input: RunInput
-    ticket: Ticket
+    ticket: Ticket = field(init=False)
     store: Store
     http: HttpClient
     threads: Executor

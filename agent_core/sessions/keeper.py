@@ -51,6 +51,7 @@ class Keeper:
         self._known = False
         self._given_up = False
         self._task: asyncio.Task[None] | None = None
+        self._renewing: set[asyncio.Task[None]] = set()
 
     def check(self) -> None:
         """Raise LeaseLost where the last good heartbeat is too long ago."""
@@ -69,6 +70,8 @@ class Keeper:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+        for renewing in self._renewing:
+            renewing.cancel()
         if self._known:
             try:
                 async with asyncio.timeout(min(self._every, SIGNING_OFF)):
@@ -81,9 +84,21 @@ class Keeper:
         self._known = True
         # Before the heartbeat: where the process was stopped, it would hide that the last one is too long ago.
         self._look()
+        # A cancel is given out once: it is heard also where the answer comes when nobody waits for it any more.
+        task = asyncio.get_running_loop().create_task(self._hear())
+        self._renewing.add(task)
+        task.add_done_callback(self._forget)
+        await asyncio.shield(task)
+        self._renewed, self._given_up = began, False
+
+    async def _hear(self) -> None:
         for key in await self._store.renew(self._owner):
             self._cancel(key)
-        self._renewed, self._given_up = began, False
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._renewing.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits is told; where nobody does, it is not to be reported as forgotten
 
     def _look(self) -> None:
         """Take the leases for lost where the heart should have beaten for too long."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import agent_core
-from agent_core import Agent, Engine, Message
+from agent_core import Agent, Engine, Message, Rule
 from agent_core.errors import InvalidRequest, QueueFull
 from agent_core.gate import Gate
 from agent_core.messages import ToolCall
@@ -113,6 +113,10 @@ async def test_a_lone_surrogate_in_the_input_is_replaced() -> None:
         ({"instructions": async_instructions}, "not async"),
         ({"max_iterations": "3"}, "whole number"),
         ({"max_iterations": True}, "whole number"),
+        ({"guards": None}, "guards must be Guards"),
+        ({"guards": {"repeats": 3}}, "guards must be Guards"),
+        ({"permissions": None}, "permissions must be Permissions"),
+        ({"permissions": [Rule(tool="*", decision="deny")]}, "permissions must be Permissions"),
     ],
 )
 def test_an_agent_that_cannot_work_is_refused_when_it_is_made(members: dict[str, Any], told: str) -> None:

@@ -101,3 +101,17 @@ def test_a_call_that_a_rule_cannot_read_is_denied() -> None:
     for _ in range(200_000):
         deep = [deep]
     assert judged(Rule(tool="write", decision="deny", arguments={"deep": "*y*"}), deep=deep) == "deny"
+
+
+@pytest.mark.parametrize("members", [{"rules": ["deny"]}, {"rules": [None]}, {"decide": "run"}])
+def test_permissions_that_can_decide_nothing_are_refused_where_they_are_written(members: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="permissions: "):
+        Permissions(**members)
+
+
+def test_a_decide_that_would_have_to_be_awaited_is_refused() -> None:
+    async def decide(*_: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match="not async"):
+        Permissions(decide=decide)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent_core import Agent, Engine
+from agent_core import Agent, Engine, tool
 from agent_core import runner as runner_module
 from agent_core.context import RunContext
 from agent_core.errors import RunError
@@ -99,6 +99,46 @@ async def test_a_store_that_fails_anywhere_is_one_terminal_event(
         assert isinstance(again, AgentEnd), "the session goes on"
         messages = history_of(await store.load(KEY), "a").messages
         assert paired(messages) == messages
+
+
+def _fails(*_: object) -> None:
+    raise MemoryError
+
+
+async def test_a_run_that_cannot_be_made_leaves_the_session_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever raises on the way: nobody would give its place at the gate back."""
+    async with Engine() as engine:
+        with monkeypatch.context() as patched:
+            patched.setattr(run_module.Run, "watch_over", _fails)
+            with pytest.raises(MemoryError):
+                engine.admit(adding(), "go", user_id="u", session_id="s")
+        assert (len(engine.gate), engine.under_way(KEY)) == (0, ())
+        check_ended(await events_of(engine, adding(), "go"), engine)
+
+
+async def test_a_run_that_cannot_be_started_leaves_the_session_free() -> None:
+    async with Engine() as engine:
+        run = engine.admit(adding(), "go", user_id="u", session_id="s")
+        with pytest.raises(AttributeError):
+            engine.start(run, None)  # type: ignore[arg-type]
+        assert (len(engine.gate), engine.under_way(KEY)) == (0, ())
+        check_ended(await events_of(engine, adding(), "go"), engine)
+
+
+async def test_a_session_that_cannot_be_moved_out_of_memory_is_given_free() -> None:
+    @tool(approval=True)
+    def act() -> str:
+        """Acts."""
+        raise AssertionError
+
+    agent = Agent("a", ScriptedModel([calls(("act", "{}"))]), tools=[act])
+    store = FailingStore("append", 1, OSError("full"))
+    async with Engine(store=store) as engine:
+        run = engine.admit(agent, "go", user_id="u", session_id="s", ephemeral=True)
+        end = await engine.start(run, run_module.Nowhere())
+        assert isinstance(end, RunFailed)
+        assert end.code == "store_unavailable"
+        assert store.released == 1
 
 
 async def test_a_stop_ends_the_wait_for_a_store_that_is_silent() -> None:

@@ -124,6 +124,36 @@ async def test_a_cancel_that_another_worker_left_in_the_store_stops_the_run() ->
         assert end.status == "cancelled"
 
 
+class LateStore(SharedStore):
+    """Hears of a cancel at one heartbeat, and answers that one late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = asyncio.Event()
+        self.answer = asyncio.Event()
+
+    async def renew(self, owner: str) -> Sequence[SessionKey]:
+        asked = await super().renew(owner)
+        if asked:
+            self.late.set()
+            await self.answer.wait()
+        return asked
+
+
+async def test_a_cancel_is_heard_also_where_the_heartbeat_that_brings_it_is_given_up() -> None:
+    store, heard, lost = LateStore(), list[SessionKey](), asyncio.Event()
+    heart = Keeper(store, "w", 0.06, busy=lambda: True, cancel=heard.append, lost=lost.set)
+    await heart.ensure()
+    store.asked = [KEY]
+    await store.late.wait()
+    beats = store.beats
+    await until(lambda: store.beats > beats)  # the late one has timed out
+    assert heard == []
+    store.answer.set()
+    await until(lambda: heard == [KEY])
+    await heart.aclose()
+
+
 async def test_a_session_that_another_worker_holds_is_waited_for_and_the_run_says_that_it_began() -> None:
     store = SharedStore()
     store.held = 3
