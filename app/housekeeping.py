@@ -7,6 +7,7 @@ from collections.abc import Callable
 from agent_core.engine import Engine
 from agent_core.errors import CoreError, RunError
 from agent_core.sessions.entries import SessionKey, now_ms
+from agent_core.sessions.store import SessionPutBack
 from app.settings import Settings
 
 FIRST = 5.0
@@ -70,6 +71,8 @@ class Housekeeping:
             if deleted:
                 self._forget(key.user_id, key.session_id)
             return deleted
+        except SessionPutBack:
+            return False
         except RunError as error:
             if error.code == "store_unavailable":
                 raise

@@ -1,16 +1,16 @@
-"""Opens what `ostinato sessions verify` reads: the key, the anchors, and the database, which it leaves as it is."""
+"""Opens what `ostinato sessions …` reads: the key, the anchors, and the database, which it leaves as it is."""
 
 import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import NullPool, create_engine, text
+from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent_core.sessions.journal.anchor import Anchor
@@ -31,8 +31,18 @@ class NotVerified(ValueError):
     """The journal cannot be checked; the text is one sentence without secrets."""
 
 
+T = TypeVar("T")
+Reading = Callable[[Connection, Journal, Sequence[Anchor]], T]
+
+
 def check(settings: Settings, anchors: Sequence[Path]) -> Report:
     """Verify the settings' database against these anchor files. Raises NotVerified."""
+    return read_database(settings, anchors, verify)
+
+
+def read_database(settings: Settings, anchors: Sequence[Path], read: Reading[T]) -> T:
+    """What `read` finds in one state of the settings' database, of which no server is ahead: it is given the
+    journal, and copies of these anchor files that are older. Raises NotVerified."""
     if settings.store == "memory":
         raise NotVerified("Sessions in memory leave no journal: there is nothing to verify.")
     database = (settings.data_dir / DATABASE).absolute()
@@ -42,8 +52,8 @@ def check(settings: Settings, anchors: Sequence[Path]) -> Report:
         journal = Journal(read_key(settings.data_dir, settings.journal_key.get_secret_value(), create=False))
         with _copies(anchors) as copies:
             if settings.store == "sqlite":
-                return _check_sqlite(database, journal, copies)
-            return asyncio.run(_check_postgres(settings.store, journal, copies))
+                return _read_sqlite(database, lambda conn: read(conn, journal, copies))
+            return asyncio.run(_read_postgres(settings.store, lambda conn: read(conn, journal, copies)))
     except (SQLAlchemyError, sqlite3.Error) as exc:
         raise NotVerified(f"The database cannot be read to its end ({name_of(exc)}).") from None
     except ValueError as exc:  # the journal's and the store's, sentences too
@@ -65,18 +75,20 @@ def _copies(paths: Sequence[Path]) -> Iterator[list[Anchor]]:
             stack.callback(anchor.close)
             copy = Anchor(folder / str(number))
             stack.callback(copy.close)
+            if anchor.identity:
+                copy.adopt(anchor.identity)
             for row in anchor.rows():
                 copy.note(row, *(anchor.read(row) or (0, b"")))
             copies.append(copy)
         yield copies
 
 
-def _check_sqlite(path: Path, journal: Journal, anchors: Sequence[Anchor]) -> Report:
+def _read_sqlite(path: Path, read: Callable[[Connection], T]) -> T:
     with _locked(path.parent):
         engine = create_engine("sqlite://", creator=lambda: _connect(path), poolclass=NullPool)
         with engine.connect() as conn:
             conn.exec_driver_sql("BEGIN")
-            return verify(conn, journal, anchors)
+            return read(conn)
 
 
 @contextmanager
@@ -111,7 +123,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return conn
 
 
-async def _check_postgres(url: str, journal: Journal, anchors: Sequence[Anchor]) -> Report:
+async def _read_postgres(url: str, read: Callable[[Connection], T]) -> T:
     try:
         import asyncpg
         from sqlalchemy.ext.asyncio import create_async_engine
@@ -132,7 +144,7 @@ async def _check_postgres(url: str, journal: Journal, anchors: Sequence[Anchor])
             await conn.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             for setting in _PATIENTLY:
                 await conn.execute(text(f"SET LOCAL {setting}"))
-            return await conn.run_sync(verify, journal, anchors)
+            return await conn.run_sync(read)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
         raise NotVerified(f"The PostgreSQL database cannot be read ({name_of(exc)}).") from None
     finally:

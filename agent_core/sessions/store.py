@@ -36,6 +36,18 @@ class LeaseLost(RunError):
         super().__init__("worker_lost", detail="the session's lease was lost")
 
 
+class SessionPutBack(RunError):
+    """The store has an older state of the session than was written, or another: it is neither read nor
+    written until the operator has seen to it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "store_unavailable",
+            "The store has lost what was written to this session: its operator has to look at it.",
+            detail="the session is not the one that the journal's anchor has seen",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
     """A session as lists show it. Times in milliseconds since the epoch; `head` counts its entries."""
@@ -57,7 +69,8 @@ class Page:
 
 
 class Store(Protocol):
-    """The protocol. All methods raise RunError `store_unavailable` where the store cannot answer.
+    """The protocol. All methods raise RunError `store_unavailable` where the store cannot answer; acquire, load,
+    append and delete raise SessionPutBack where it can tell that the session has lost entries.
 
     What `append`, `cancel` and `delete` did is on disk when they return. An acquisition or a release may
     reach the disk with the next of these.

@@ -3,25 +3,24 @@
 import errno
 import logging
 import os
-import struct
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
+
+from agent_core.sessions.journal.anchor_file import SLOT, STRIDE, identity_in, is_at, open_file, write_identity
 
 logger = logging.getLogger(__name__)
 
 ANCHOR_FILE = "journal.anchor"
 
-_HEADER = b"ostinato journal anchor 1\n"
-_SLOT = struct.Struct(">Q32s")
-_STRIDE = 64  # a power of two, so that no slot lies across two sectors of a disk and is written by half
-_CHUNK = 1024 * _STRIDE
+_CHUNK = 1024 * STRIDE
 
 
 class Anchor:
-    """How far each session has come: a sparse file with one slot for each row id, from 1.
+    """How far each session has come: a sparse file with one slot for each row id, from 1; and of which database.
 
     It is written after the commit and never synced, so it may lag behind the database and is never ahead
-    of it: a database that is longer than its anchor is valid, a shorter one is not. For one thread; other
+    of it: a database that is longer than its anchor is valid, a shorter one is not. For any threads; other
     processes may write to the same file.
 
     Raises OSError where the file cannot be opened, ValueError where it is something else.
@@ -31,7 +30,24 @@ class Anchor:
         self._path = path
         self._write = write
         self._said: set[str] = set()
-        self._file = _open(path, write=write)
+        self._lock = Lock()
+        self._file = open_file(path, write=write)
+        self._identity = identity_in(self._file)
+
+    @property
+    def identity(self) -> bytes:
+        """The identity of the database that it belongs to; empty where it does not say, as one of an earlier
+        version."""
+        return self._identity
+
+    def adopt(self, identity: bytes) -> None:
+        """From now on it belongs to this database. Where that cannot be written it holds for this process."""
+        with self._lock:
+            self._identity = identity
+            try:
+                write_identity(self._file, identity)
+            except OSError as exc:
+                self._complain_of(exc)
 
     def note(self, row: int, seq: int, tip: bytes, *, since: int | None = None) -> None:
         """Remember that the session came to `seq`, and which mac stands there. Never goes backwards.
@@ -41,58 +57,78 @@ class Anchor:
         replaced, it goes on in the one that is there now, or a new one. Where the file cannot be written the
         append stands all the same. Each of these is logged once.
         """
-        try:
-            self._follow()
-            before, _ = self._slot(row)
-            if since is not None and before > since:
-                if seq > before:
-                    self._complain("the journal's anchor is ahead of the database; see `ostinato sessions verify`")
-            elif seq > before:
-                os.pwrite(self._file, _SLOT.pack(seq, tip), row * _STRIDE)
-        except OSError as exc:
-            self._complain(f"the journal's anchor cannot be written ({errno.errorcode.get(exc.errno or 0, 'OSError')})")
+        with self._lock:
+            try:
+                self._follow()
+                before, _ = self._slot(row)
+                if since is not None and before > since:
+                    if seq > before:
+                        self._complain("the journal's anchor is ahead of the database; see `ostinato sessions verify`")
+                elif seq > before:
+                    os.pwrite(self._file, SLOT.pack(seq, tip), row * STRIDE)
+            except OSError as exc:
+                self._complain_of(exc)
 
     def read(self, row: int) -> tuple[int, bytes] | None:
         """The last number and mac that were noted for the session; None where nothing was."""
-        seq, tip = self._slot(row)
+        with self._lock:
+            seq, tip = self._slot(row)
         return (seq, tip) if seq else None
 
-    def rows(self) -> Iterator[int]:
-        """The ids of all sessions that were noted, in order."""
-        offset = _STRIDE
+    def refresh(self) -> bool:
+        """Read from now on the file that is in its place. True where that is another one than before."""
+        with self._lock:
+            try:
+                return self._follow()
+            except OSError as exc:
+                self._complain_of(exc)
+                return False
+
+    @property
+    def last_row(self) -> int:
+        """The highest id that has a slot; 0 where none has."""
+        with self._lock:
+            return max(0, os.fstat(self._file).st_size - 1) // STRIDE
+
+    def rows(self, first: int = 1) -> Iterator[int]:
+        """The ids of all sessions that were noted, in order, from `first` on."""
+        offset = STRIDE * max(first, 1)
         while (found := self._data_from(offset)) is not None:
-            offset = max(offset, found - found % _STRIDE)
+            offset = max(offset, found - found % STRIDE)
             chunk = os.pread(self._file, _CHUNK, offset)
             if not chunk:
                 return
-            for at in range(0, len(chunk), _STRIDE):
+            for at in range(0, len(chunk), STRIDE):
                 if any(chunk[at : at + 8]):
-                    yield (offset + at) // _STRIDE
+                    yield (offset + at) // STRIDE
             offset += _CHUNK
 
     def close(self) -> None:
         """Idempotent."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
 
-    def _follow(self) -> None:
+    def _follow(self) -> bool:
         """Where the file that is open has no name any more, open the one that has: what is written to the old
         one is lost with this process."""
-        if not self._write or self._file < 0 or _is_at(self._file, self._path):
-            return
+        if not self._write or self._file < 0 or is_at(self._file, self._path):
+            return False
         self._complain("the journal's anchor was removed or replaced; what it knew of the sessions is gone")
         try:
-            file = _open(self._path, write=True)
+            file = open_file(self._path, write=True)
         except ValueError:
             self._complain("the journal's anchor was replaced by a file that is none; it is not written to")
-            return
+            return False
         os.close(self._file)
         self._file = file
+        self._identity = identity_in(file)
+        return True
 
     def _slot(self, row: int) -> tuple[int, bytes]:
-        found = os.pread(self._file, _SLOT.size, row * _STRIDE)
-        return _SLOT.unpack(found.ljust(_SLOT.size, b"\0")) if found else (0, b"")
+        found = os.pread(self._file, SLOT.size, row * STRIDE)
+        return SLOT.unpack(found.ljust(SLOT.size, b"\0")) if found else (0, b"")
 
     def _data_from(self, offset: int) -> int | None:
         """Where the file goes on after a hole; None at its end."""
@@ -105,30 +141,10 @@ class Anchor:
                 return None
             return offset
 
+    def _complain_of(self, exc: OSError) -> None:
+        self._complain(f"the journal's anchor cannot be written ({errno.errorcode.get(exc.errno or 0, 'OSError')})")
+
     def _complain(self, what: str) -> None:
         if what not in self._said:
             self._said.add(what)
             logger.error("%s", what)
-
-
-def _open(path: Path, *, write: bool) -> int:
-    flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
-    file = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    try:
-        header = os.pread(file, _STRIDE, 0).rstrip(b"\0")
-        if header not in (b"", _HEADER):
-            raise ValueError(f"{path.name} is not a journal's anchor.")
-        if write and not header:
-            os.pwrite(file, _HEADER.ljust(_STRIDE, b"\0"), 0)
-    except BaseException:
-        os.close(file)
-        raise
-    return file
-
-
-def _is_at(file: int, path: Path) -> bool:
-    """Whether the open file is the one at the path."""
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except FileNotFoundError:
-        return False

@@ -23,10 +23,19 @@ LISTED = 20
 
 _AT_ONCE = 50  # rows: a body may have megabytes
 
-_FINGERPRINT = "SELECT value FROM meta WHERE name = 'journal'"
+_META = "SELECT name, value FROM meta WHERE name IN ('journal', 'identity')"
 _SESSIONS = "SELECT id, user_id, session_id, head, tip, title FROM sessions ORDER BY id"
 _TOMBSTONES = "SELECT id, head, tip, deleted_at, mac FROM tombstones ORDER BY id"
 _ENTRIES = "SELECT session, seq, lane, run_id, kind, body, mac FROM entries ORDER BY session, seq"
+
+
+class OtherKey(ValueError):
+    """The journal was sealed with another key: nothing can be told. One sentence."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The journal was sealed with another key, so it could not be checked: see OSTINATO_JOURNAL_KEY."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +81,17 @@ def verify(conn: Connection, journal: Journal, anchors: Sequence[Anchor] = ()) -
     """Check everything. Where servers are writing, the connection is in a transaction that sees one state
     of the database, and the anchors are copies that were made before it began.
 
-    With another key nothing can be told, so that is the only finding then. Raises SQLAlchemy's errors.
+    An anchor of another database is one finding. Raises OtherKey, and SQLAlchemy's errors.
     """
     report = Report()
-    if conn.execute(text(_FINGERPRINT)).scalar() != journal.fingerprint:
-        report.add(Finding(what="the journal was sealed with another key"))
-        return report
+    known: dict[Any, Any] = dict(conn.execute(text(_META)).all())  # type: ignore[arg-type]
+    if known.get("journal") != journal.fingerprint:
+        raise OtherKey
+    identity = known.get("identity")
+    strange = [each for each in anchors if identity is not None and each.identity.hex() not in ("", identity)]
+    for _ in strange:
+        report.add(Finding(what="this is not the database that the anchor knows: it was deleted or replaced"))
+    anchors = [each for each in anchors if each not in strange]
     entries = _Entries(_stream(conn, _ENTRIES), report)
     for record in _records(conn, anchors):
         _check_strays(entries.strays(record.row), report)

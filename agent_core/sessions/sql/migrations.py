@@ -3,10 +3,12 @@
 A migration that was released is never changed: there are databases that it made.
 """
 
+import secrets
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, bindparam, func, insert, inspect, select, update
 
+from agent_core.sessions.journal.anchor_file import IDENTITY
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.tables import meta
 
@@ -53,7 +55,13 @@ _FIRST = (
     )""",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+
+def _identify(conn: Connection) -> None:
+    """Give the database an identity, which its copies share: the journal's anchor knows it by that."""
+    conn.execute(insert(meta).values(name="identity", value=secrets.token_hex(IDENTITY)))
+
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _identify)
 
 TYPES = {
     "sqlite": {"id": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "float": "DOUBLE"},

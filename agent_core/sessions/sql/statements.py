@@ -18,6 +18,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    text,
     tuple_,
     update,
 )
@@ -40,7 +41,8 @@ _info = (sessions.c.session_id, sessions.c.title, sessions.c.created_at, session
 # A new session is rare and costs a second statement; an INSERT that finds the session there would use up an id.
 _free = or_(sessions.c.owner.is_(None), sessions.c.owner == _me, not_(_alive))
 _taken = {"owner": _me, "fence": sessions.c.fence + 1, "cancel_requested_at": null()}
-_lease = (sessions.c.id, sessions.c.fence, sessions.c.head, sessions.c.tip)
+IDENTITY = select(meta.c.value).where(meta.c.name == "identity")
+_lease = (sessions.c.id, sessions.c.fence, sessions.c.head, sessions.c.tip, IDENTITY.scalar_subquery())
 TAKE = update(sessions).where(_named, _free).values(_taken).returning(*_lease)
 MAKE = (
     upsert(sessions)
@@ -60,7 +62,7 @@ MAKE = (
 )
 
 LOAD = (
-    select(entries.c.run_id, entries.c.kind, entries.c.body, entries.c.lane, entries.c.seq)
+    select(entries.c.run_id, entries.c.kind, entries.c.body, entries.c.lane, entries.c.seq, entries.c.session)
     .where(entries.c.session == select(sessions.c.id).where(_named).scalar_subquery())
     .order_by(entries.c.seq)
 )
@@ -119,6 +121,20 @@ PAGE = (
     .order_by(sessions.c.updated_at.desc(), sessions.c.id.desc())
     .limit(bindparam("number"))
 )
+
+# What the anchor is compared with.
+STATE = select(sessions.c.head, sessions.c.tip).where(sessions.c.id == _row)
+GRAVE = select(tombstones.c.head, tombstones.c.tip, tombstones.c.mac).where(tombstones.c.id == _row)
+MAC = select(entries.c.mac).where(entries.c.session == _row, entries.c.seq == bindparam("seq_at", type_=BigInteger()))
+_between = (bindparam("first", type_=BigInteger()), bindparam("last", type_=BigInteger()))
+STATES = select(sessions.c.id, sessions.c.head, sessions.c.tip).where(sessions.c.id.between(*_between), WRITTEN)
+GRAVES = select(tombstones.c.id).where(tombstones.c.id.between(*_between))
+NUMBER_FROM = {
+    "sqlite": text("UPDATE sqlite_sequence SET seq = :number WHERE name = 'sessions' AND seq < :number"),
+    "postgresql": text(
+        "SELECT setval('sessions_id_seq', GREATEST(CAST(:number AS bigint), last_value)) FROM sessions_id_seq"
+    ),
+}
 
 DELETE = delete(sessions).where(_held).returning(sessions.c.head, sessions.c.tip)
 DELETE_ENTRIES = delete(entries).where(entries.c.session == _row)

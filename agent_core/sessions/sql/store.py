@@ -9,6 +9,7 @@ from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.sql import transactions
+from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.work import Backend, Work
@@ -19,23 +20,28 @@ class SqlStore:
     """A Store over a backend. What is appended is sealed by the journal and, once it is committed, noted in
     the anchor. `lease_seconds` is how long a heartbeat counts. It owns the backend and the anchor."""
 
-    def __init__(self, backend: Backend, journal: Journal, anchor: Anchor, *, lease_seconds: float) -> None:
+    def __init__(
+        self, backend: Backend, journal: Journal, anchor: Anchor, continuity: Continuity, *, lease_seconds: float
+    ) -> None:
         self._backend = backend
         self._journal = journal
         self._anchor = anchor
+        self._continuity = continuity
         self._lease_seconds = lease_seconds
 
     async def acquire(self, key: SessionKey, owner: str) -> Lease | None:
         return await self._backend.run(
             Work(
-                do=lambda conn: transactions.acquire(conn, self._journal, key, owner),
+                do=lambda conn: transactions.acquire(conn, self._journal, self._continuity, key, owner),
                 durable=False,
                 undone=transactions.break_lease,
             )
         )
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:
-        return await self._backend.run(Work(do=lambda conn: transactions.load(conn, key), durable=False))
+        return await self._backend.run(
+            Work(do=lambda conn: transactions.load(conn, self._continuity, key), durable=False)
+        )
 
     async def append(self, lease: Lease, entries: Sequence[Entry], *, release: bool = False) -> None:
         at, before = now_ms(), lease.head
@@ -47,7 +53,9 @@ class SqlStore:
 
         await self._backend.run(
             Work(
-                do=lambda conn: transactions.append(conn, self._journal, lease, entries, at=at, free=release),
+                do=lambda conn: transactions.append(
+                    conn, self._journal, self._continuity, lease, entries, at=at, free=release
+                ),
                 done=note,
             )
         )
@@ -85,7 +93,7 @@ class SqlStore:
 
         await self._backend.run(
             Work(
-                do=lambda conn: transactions.remove(conn, self._journal, lease, at=at),
+                do=lambda conn: transactions.remove(conn, self._journal, self._continuity, lease, at=at),
                 erases=True,
                 done=note,
             )
@@ -100,7 +108,7 @@ class SqlStore:
         )
 
     async def check(self) -> None:
-        await self._backend.run(Work(do=transactions.check))
+        await self._backend.run(Work(do=lambda conn: transactions.check(conn, self._continuity)))
 
     async def aclose(self) -> None:
         await self._backend.aclose()
@@ -114,6 +122,7 @@ async def make_store(
 
     Raises StoreError; the backend is closed then.
     """
+    anchor: Anchor | None = None
     try:
         _make_folder(data_dir)
         while await backend.run(Work(do=migrate)):
@@ -123,8 +132,12 @@ async def make_store(
             raise StoreError("The database's journal was sealed with another key: see OSTINATO_JOURNAL_KEY.")
         await backend.run(Work(do=lambda conn: transactions.tidy(conn, alone=alone)))
         anchor = Anchor(data_dir / ANCHOR_FILE)
+        continuity = Continuity(anchor)
+        await backend.run(Work(do=continuity.begin, durable=False))
     except BaseException as error:
         await backend.aclose()
+        if anchor is not None:
+            anchor.close()
         if isinstance(error, RunError):
             raise StoreError(f"The database cannot be used ({error.detail}).") from error
         if isinstance(error, OSError):
@@ -132,7 +145,7 @@ async def make_store(
         if isinstance(error, ValueError) and not isinstance(error, StoreError):
             raise StoreError(str(error)) from error
         raise
-    return SqlStore(backend, journal, anchor, lease_seconds=lease_seconds)
+    return SqlStore(backend, journal, anchor, continuity, lease_seconds=lease_seconds)
 
 
 def _make_folder(path: Path) -> None:

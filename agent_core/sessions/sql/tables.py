@@ -1,6 +1,7 @@
 """The tables, as the newest migration leaves them; and the database's own clock.
 
-    meta         what holds for the whole database: the version of its schema, the journal's key (a fingerprint)
+    meta         what holds for the whole database: the version of its schema, the journal's key (a fingerprint), and
+                 which database it is (a random text that its copies share)
     workers      who is alive, and until when
     sessions     one row a session: who may write (owner, fence), how far it has come (head, tip), its title
     entries      what the sessions are made of

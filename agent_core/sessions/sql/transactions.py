@@ -15,6 +15,7 @@ from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.sql import statements
+from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.tables import workers
 from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo
 
@@ -28,20 +29,28 @@ _END = 10**18  # behind every time and every id: where the first page begins
 _FILLING = "0" * 8192  # more than a page of either database
 
 
-def acquire(conn: Connection, journal: Journal, key: SessionKey, owner: str) -> Lease | None:
+def acquire(conn: Connection, journal: Journal, continuity: Continuity, key: SessionKey, owner: str) -> Lease | None:
+    """Raises RunError, and leaves the session as it was, where it is not the one that was written to."""
     values = {"user": key.user_id, "name": key.session_id, "me": owner}
     found = conn.execute(statements.TAKE, values).first() or conn.execute(statements.MAKE, values).first()
     if found is None:
         return None
-    row, fence, head, tip = found
-    return Lease(
-        key=key,
-        owner=owner,
-        fence=fence,
-        head=head,
-        row=row,
-        tip=tip if head else journal.genesis(row, key),
-    )
+    row, fence, head, tip, identity = found
+    lease = Lease(key=key, owner=owner, fence=fence, head=head, row=row, tip=tip)
+    try:
+        continuity.check_database(conn, identity)
+        if head:
+            continuity.check_acquired(conn, key, row, head, tip)
+    except RunError:
+        release(conn, lease)
+        raise
+    if not head and continuity.is_used(row):
+        release(conn, lease)
+        conn.execute(statements.NUMBER_FROM[conn.dialect.name], {"number": continuity.last_row})
+        lease.row, lease.fence, *_ = conn.execute(statements.MAKE, values).one()
+    if not head:
+        lease.tip = journal.genesis(lease.row, key)
+    return lease
 
 
 def break_lease(lease: Lease | None) -> None:
@@ -50,15 +59,24 @@ def break_lease(lease: Lease | None) -> None:
         lease.row = BROKEN
 
 
-def load(conn: Connection, key: SessionKey) -> Sequence[Entry]:
-    found = conn.execute(statements.LOAD, {"user": key.user_id, "name": key.session_id})
+def load(conn: Connection, continuity: Continuity, key: SessionKey) -> Sequence[Entry]:
+    found = conn.execute(statements.LOAD, {"user": key.user_id, "name": key.session_id}).all()
+    if found:
+        continuity.check_loaded(conn, key, found[-1].session, found[-1].seq)
     return [
-        Entry(run_id=run_id, kind=kind, body=body, lane=lane, seq=seq) for run_id, kind, body, lane, seq in found.all()
+        Entry(run_id=run_id, kind=kind, body=body, lane=lane, seq=seq) for run_id, kind, body, lane, seq, _ in found
     ]
 
 
 def append(
-    conn: Connection, journal: Journal, lease: Lease, entries: Sequence[Entry], *, at: int, free: bool
+    conn: Connection,
+    journal: Journal,
+    continuity: Continuity,
+    lease: Lease,
+    entries: Sequence[Entry],
+    *,
+    at: int,
+    free: bool,
 ) -> tuple[int, bytes]:
     """The session's new head and tip. `at` is the time in milliseconds; with `free` nobody holds the session
     afterwards. Finds out where the same append was made before, and its commit was not heard of."""
@@ -69,6 +87,7 @@ def append(
         if free:
             release(conn, lease)
         return lease.head, lease.tip
+    continuity.check_held(conn, lease)
     rows, tip = _seal(journal, lease, entries)
     values = {
         **held,
@@ -82,6 +101,7 @@ def append(
     if conn.execute(statements.MOVE, values).rowcount:
         conn.execute(statements.WRITE, rows)
     elif conn.execute(statements.STANDS, held).first() != (values["new_head"], tip):
+        continuity.examine(conn, lease.key, lease.row)
         raise LeaseLost
     return lease.head + len(rows), tip
 
@@ -122,14 +142,17 @@ def page(conn: Connection, user_id: str, limit: int, after: str | None) -> Page:
     return cut_page([(each[0], each[1], _info(*each[2:])) for each in found], limit)
 
 
-def remove(conn: Connection, journal: Journal, lease: Lease, *, at: int) -> tuple[int, bytes]:
+def remove(conn: Connection, journal: Journal, continuity: Continuity, lease: Lease, *, at: int) -> tuple[int, bytes]:
     """Delete the session and leave a tombstone, whose place in the chain and mac are returned. A session
     without entries leaves none: (0, b""). Finds out where the same deletion was made before, and its commit
     was not heard of."""
-    found = conn.execute(statements.DELETE, _held(lease)).first()
+    held = _held(lease)
+    continuity.check_held(conn, lease)
+    found = conn.execute(statements.DELETE, held).first()
     if found is None:
         buried = conn.execute(statements.BURIED, {"row": lease.row, "at": at}).first()
         if buried is None:
+            continuity.examine(conn, lease.key, lease.row)
             raise LeaseLost
         head, mac = buried
         return head + 1, mac
@@ -149,8 +172,10 @@ def expired(conn: Connection, *, before: int | None, keep: int | None, limit: in
     return [_key(*each) for each in found.all()]
 
 
-def check(conn: Connection) -> None:
-    """Write a page and throw it away: room for an entry is taken and given back."""
+def check(conn: Connection, continuity: Continuity) -> None:
+    """Write a page and throw it away: room for an entry is taken and given back. Raises RunError where it is
+    another database than the one that was written to."""
+    continuity.check_database(conn, conn.execute(statements.IDENTITY).scalar())
     conn.execute(statements.PROBE, {"filling": _FILLING})
     conn.execute(statements.FORGET_PROBE)
 

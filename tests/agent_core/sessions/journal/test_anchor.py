@@ -177,3 +177,64 @@ def test_what_cannot_take_the_anchors_place_is_left_alone(
     assert len(caplog.records) == 2, "that it is gone, and that there can be no new one"
     assert kind != "file" or path.read_bytes() == b"SQLite format 3\0" * 8
     anchor.close()
+
+
+def test_an_anchor_knows_its_database_and_keeps_it_through_notes(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    assert anchor.identity == b""
+    anchor.note(1, 1, TIP)
+    anchor.adopt(b"i" * 15 + b"\0")
+    anchor.note(2, 1, TIP)
+    anchor.close()
+    again = Anchor(tmp_path / "anchor", write=False)
+    assert again.identity == b"i" * 15 + b"\0"
+    assert list(again.rows()) == [1, 2]
+    again.close()
+
+
+def test_an_anchor_of_an_earlier_version_is_read_and_says_of_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "anchor"
+    path.write_bytes(b"ostinato journal anchor 1\n".ljust(64, b"\0") + (7).to_bytes(8, "big") + TIP)
+    anchor = Anchor(path)
+    assert (anchor.identity, anchor.read(1)) == (b"", (7, TIP))
+    anchor.adopt(b"i" * 16)
+    anchor.close()
+    again = Anchor(path, write=False)
+    assert (again.identity, again.read(1)) == (b"i" * 16, (7, TIP))
+    again.close()
+
+
+def test_an_anchor_says_how_far_it_reaches(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    assert anchor.last_row == 0
+    for row in (1, 40, 3000, 7):
+        anchor.note(row, 1, TIP)
+    assert anchor.last_row == 3000
+    assert [list(anchor.rows(first)) for first in (0, 7, 8, 3000, 3001)] == [
+        [1, 7, 40, 3000],
+        [7, 40, 3000],
+        [40, 3000],
+        [3000],
+        [],
+    ]
+    anchor.close()
+
+
+def test_an_anchor_in_the_place_of_another_is_read_once_it_is_looked_for(tmp_path: Path) -> None:
+    path = tmp_path / "anchor"
+    anchor, new = Anchor(path), Anchor(tmp_path / "new")
+    anchor.adopt(b"i" * 16)
+    anchor.note(1, 9, TIP)
+    new.adopt(b"j" * 16)
+    new.note(1, 3, TIP)
+    assert not anchor.refresh()
+    (tmp_path / "new").rename(path)
+    assert anchor.read(1) == (9, TIP)
+    assert anchor.refresh()
+    assert (anchor.read(1), anchor.identity) == ((3, TIP), b"j" * 16)
+    path.unlink()
+    assert anchor.refresh()
+    assert (anchor.read(1), anchor.identity) == (None, b""), "a new file knows nothing yet"
+    anchor.close()
+    new.close()
+    assert not anchor.refresh()
