@@ -1,8 +1,11 @@
-"""`ostinato sessions verify`, over databases that the real stores wrote."""
+"""`ostinato sessions …`, over databases that the real stores wrote."""
 
 import asyncio
+import errno
+import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +17,7 @@ from click.testing import CliRunner, Result
 from agent_core.messages import Message
 from agent_core.sessions.entries import SessionKey, end_entry, message_entry, run_entry, titled_entry
 from agent_core.sessions.opening import open_store
+from agent_core.sessions.store import SessionPutBack
 from app.sessions_command import sessions
 from tests.postgres import PostgresServer, fresh_database, postgres_server
 
@@ -46,6 +50,10 @@ async def fill(where: str, data: Path, *, name: str = "t", key: str | None = Non
 
 def verify(*arguments: object, **variables: str) -> Result:
     return CliRunner(env=variables).invoke(sessions, ["verify", *map(str, arguments)])
+
+
+def accept(*arguments: object, **variables: str) -> Result:
+    return CliRunner(env=variables).invoke(sessions, ["accept", *map(str, arguments)])
 
 
 async def in_thread(*arguments: object, **variables: str) -> Result:
@@ -227,6 +235,180 @@ def test_the_command_imports_nothing_heavy_before_it_is_used() -> None:
     assert found.stdout == "[]\n"
 
 
+# After a restore
+
+
+async def restored(data: Path, tmp_path: Path) -> None:
+    """The data directory has the database of a backup, in which t2 lacks an entry and u1 to u3 are missing."""
+    await fill("sqlite", data)
+    shutil.copytree(data, tmp_path / "backup")
+    await fill("sqlite", data, name="u")
+    store = await open_store("sqlite", data, lease_seconds=30)
+    lease = await store.acquire(SessionKey(user_id="local", session_id="t2"), "w1")
+    assert lease is not None
+    await store.append(lease, [run_entry("r2", "a")], release=True)
+    await store.aclose()
+    shutil.copy(tmp_path / "backup" / "sessions.db", data / "sessions.db")
+
+
+def evidence(data: Path) -> list[Path]:
+    return sorted(data.glob("journal.anchor.*"))
+
+
+async def test_a_restored_database_is_accepted_and_what_is_given_up_is_named(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    before, database = (data / "journal.anchor").read_bytes(), (data / "sessions.db").read_bytes()
+    assert verify("--data-dir", data).exit_code == 1
+    done = accept("--data-dir", data)
+    [kept] = evidence(data)
+    assert (done.exit_code, done.output.splitlines()) == (
+        0,
+        [
+            "local/t2: entry 6 is missing: the anchor has seen 6",
+            "session number 4: the session was removed: its anchor has seen 5 entries of it",
+            "session number 5: the session was removed: its anchor has seen 5 entries of it",
+            "session number 6: the session was removed: its anchor has seen 6 entries of it",
+            "10 entries of 2 sessions are taken as they stand.",
+            f"The anchor of before is kept as {kept}.",
+        ],
+    )
+    assert kept.read_bytes() == before
+    assert (data / "sessions.db").read_bytes() == database
+    assert stat.S_IMODE((data / "journal.anchor").stat().st_mode) == 0o600
+    done = verify("--data-dir", data)
+    assert (done.exit_code, done.output) == (0, "10 entries of 2 sessions, 1 deleted: the journal is whole.\n")
+    assert verify("--data-dir", data, "--anchor", kept).exit_code == 1, "it is evidence still"
+    await fill("sqlite", data, name="v")
+    assert verify("--data-dir", data).exit_code == 0
+
+
+async def test_a_deletion_of_before_is_in_the_new_anchor_too(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    assert accept("--data-dir", data).exit_code == 0
+    falsify(data, "DELETE FROM tombstones")
+    assert "session number 3: the session was removed" in verify("--data-dir", data).output
+
+
+async def test_there_is_nothing_to_accept_where_the_database_is_not_behind(data: Path) -> None:
+    await fill("sqlite", data)
+    before = contents(data)
+    done = accept("--data-dir", data)
+    assert (done.exit_code, done.output) == (
+        0,
+        "The database is not behind its anchor: there is nothing to accept.\n",
+    )
+    assert contents(data) == before
+
+
+async def test_each_anchor_that_was_given_up_is_kept(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    for _ in range(2):
+        assert accept("--data-dir", data).exit_code == 0
+        await fill("sqlite", data, name="w")
+        shutil.copy(tmp_path / "backup" / "sessions.db", data / "sessions.db")
+    assert accept("--data-dir", data).exit_code == 0
+    assert len(evidence(data)) == 3
+
+
+async def test_without_an_anchor_a_database_is_given_one(data: Path) -> None:
+    await fill("sqlite", data)
+    (data / "journal.anchor").unlink()
+    done = accept("--data-dir", data)
+    assert (done.exit_code, done.output) == (0, "10 entries of 2 sessions are taken as they stand.\n")
+    assert verify("--data-dir", data).exit_code == 0
+
+
+async def test_a_new_database_in_the_place_of_another_is_accepted(data: Path) -> None:
+    await fill("sqlite", data)
+    for name in contents(data):
+        if name.startswith("sessions.db"):
+            (data / name).unlink()
+    await (await open_store("sqlite", data, lease_seconds=30)).aclose()
+    done = verify("--data-dir", data)
+    assert (done.exit_code, done.output.splitlines()[0]) == (
+        1,
+        "this is not the database that the anchor knows: it was deleted or replaced",
+    )
+    assert accept("--data-dir", data).exit_code == 0
+    await fill("sqlite", data)
+    assert verify("--data-dir", data).exit_code == 0
+
+
+async def test_an_anchor_on_another_volume_stays_there(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    elsewhere = tmp_path / "volume"
+    elsewhere.mkdir()
+    (data / "journal.anchor").rename(elsewhere / "anchor")
+    (data / "journal.anchor").symlink_to(elsewhere / "anchor")
+    assert accept("--data-dir", data).exit_code == 0
+    assert (data / "journal.anchor").is_symlink()
+    assert sorted(each.name.split(".")[0] for each in elsewhere.iterdir()) == ["anchor", "anchor"]
+    assert verify("--data-dir", data).exit_code == 0
+
+
+async def test_where_a_file_can_have_no_second_name_the_anchor_is_moved(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    await restored(data, tmp_path)
+    before = (data / "journal.anchor").read_bytes()
+    monkeypatch.setattr(os, "link", link)
+    assert accept("--data-dir", data).exit_code == 0
+    assert [each.read_bytes() for each in evidence(data)] == [before]
+    assert verify("--data-dir", data).exit_code == 0
+
+
+async def test_a_database_that_is_not_whole_by_itself_is_not_accepted(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    falsify(data, "UPDATE entries SET body = x'7b7d' WHERE session = 1 AND seq = 4")
+    before = (data / "journal.anchor").read_bytes()
+    done = accept("--data-dir", data)
+    assert (done.exit_code, done.output.splitlines()) == (
+        1,
+        [
+            "local/t1: entry 4 was altered",
+            "10 entries of 2 sessions were read: the journal is not whole.",
+            "Nothing was changed.",
+        ],
+    )
+    assert ((data / "journal.anchor").read_bytes(), evidence(data)) == (before, [])
+
+
+async def test_what_a_server_uses_is_not_accepted(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    store = await open_store("sqlite", data, lease_seconds=30)
+    done = accept("--data-dir", data)
+    await store.aclose()
+    assert (done.exit_code, evidence(data)) == (2, [])
+    assert "A server is using" in done.output
+
+
+async def test_with_another_key_nothing_is_accepted(data: Path, tmp_path: Path) -> None:
+    await restored(data, tmp_path)
+    done = accept("--data-dir", data, OSTINATO_JOURNAL_KEY=KEY)
+    assert (done.exit_code, evidence(data)) == (2, [])
+    assert "another key" in done.output
+    assert accept("--store", "memory").exit_code == 2
+
+
+async def test_an_anchor_that_cannot_be_replaced_is_one_sentence(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    await restored(data, tmp_path)
+    monkeypatch.setattr(os, "replace", replace)
+    done = accept("--data-dir", data)
+    assert (done.exit_code, done.output) == (
+        2,
+        f"Error: {data}/journal.anchor: the anchor cannot be replaced (No space left on device).\n",
+    )
+    assert not [each for each in contents(data) if each.startswith(".")], "no draft is left"
+
+
 # PostgreSQL
 
 
@@ -275,3 +457,30 @@ async def test_a_postgresql_that_is_not_there_is_one_sentence_without_its_passwo
     assert (done.exit_code, len(done.output.splitlines())) == (2, 1)
     assert "cannot be read" in done.output
     assert "swordfish" not in done.output
+
+
+async def test_servers_on_postgresql_go_on_with_the_anchor_that_was_accepted(
+    data: Path, server: tuple[PostgresServer, str]
+) -> None:
+    postgres, url = server
+    await fill(url, data)
+    store = await open_store(url, data, lease_seconds=30)
+    session = SessionKey(user_id="local", session_id="t1")
+    try:
+        database = url.rpartition("/")[2]
+        postgres.sql("DELETE FROM entries WHERE session = 1 AND seq = 5", database)
+        tip = "(SELECT mac FROM entries WHERE session = 1 AND seq = 4)"
+        postgres.sql(f"UPDATE sessions SET head = 4, tip = {tip} WHERE id = 1", database)
+        with pytest.raises(SessionPutBack):
+            await store.acquire(session, "w")
+        done = await asyncio.to_thread(accept, "--store", url, "--data-dir", data)
+        assert (done.exit_code, done.output.splitlines()[:2]) == (
+            0,
+            ["local/t1: entry 5 is missing: the anchor has seen 5", "9 entries of 2 sessions are taken as they stand."],
+        )
+        lease = await store.acquire(session, "w")
+        assert lease is not None
+        await store.append(lease, [run_entry("r3", "a")], release=True)
+    finally:
+        await store.aclose()
+    assert (await in_thread("--store", url, "--data-dir", data)).exit_code == 0

@@ -84,7 +84,7 @@ def verify(conn: Connection, journal: Journal, anchors: Sequence[Anchor] = ()) -
     An anchor of another database is one finding. Raises OtherKey, and SQLAlchemy's errors.
     """
     report = Report()
-    known: dict[Any, Any] = dict(conn.execute(text(_META)).all())  # type: ignore[arg-type]
+    known: dict[Any, Any] = dict(conn.execute(text(_META)).all())
     if known.get("journal") != journal.fingerprint:
         raise OtherKey
     identity = known.get("identity")

@@ -147,12 +147,11 @@ def remove(conn: Connection, journal: Journal, continuity: Continuity, lease: Le
     without entries leaves none: (0, b""). Finds out where the same deletion was made before, and its commit
     was not heard of."""
     held = _held(lease)
-    continuity.check_held(conn, lease)
+    continuity.examine(conn, lease.key, lease.row)
     found = conn.execute(statements.DELETE, held).first()
     if found is None:
         buried = conn.execute(statements.BURIED, {"row": lease.row, "at": at}).first()
         if buried is None:
-            continuity.examine(conn, lease.key, lease.row)
             raise LeaseLost
         head, mac = buried
         return head + 1, mac
