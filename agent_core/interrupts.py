@@ -58,8 +58,8 @@ class Answer:
 
 
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an answer amounts to. `arguments` is JSON text where a person has made others of the
-    call's, else empty; `text` is the reason of a denial, or the result of an operation."""
+    """What an answer amounts to. `arguments` is JSON text where a person has sent some, else
+    empty; `text` is the reason of a denial, or the result of an operation."""
 
     kind: Literal["approved", "denied", "abandoned", "result", "failed"]
     arguments: str = ""
@@ -74,10 +74,10 @@ def decide(interrupt: Interrupt, answer: Answer, now: int) -> Decision:
         raise InvalidRequest(f"{answer.param}: this interrupt has expired; it can only be cancelled.", answer.param)
     if interrupt.kind == "waiting":
         return _result(answer)
-    return _approval(interrupt, answer)
+    return _approval(answer)
 
 
-def _approval(interrupt: Interrupt, answer: Answer) -> Decision:
+def _approval(answer: Answer) -> Decision:
     where = f"{answer.param}.payload"
     payload = answer.payload
     if not isinstance(payload, dict):
@@ -94,22 +94,12 @@ def _approval(interrupt: Interrupt, answer: Answer) -> Decision:
         return Decision(kind="approved")
     if not isinstance(payload[name], dict):
         raise InvalidRequest(f"{where}.{name}: an object is needed.", f"{where}.{name}")
-    arguments = _json(payload[name], f"{where}.{name}")
-    same = _sorted(arguments) == _sorted(interrupt.arguments)
-    return Decision(kind="approved", arguments="" if same else arguments)
+    return Decision(kind="approved", arguments=_json(payload[name], f"{where}.{name}"))
 
 
 def edited_member(payload: Mapping[str, Any]) -> str | None:
     """The member of an approval's payload that has the edited arguments; None where none has."""
     return next((name for name in EDITED if payload.get(name) is not None), None)
-
-
-def _sorted(arguments: str) -> bytes:
-    """The same bytes for the same arguments, whatever the order of their members."""
-    try:
-        return orjson.dumps(orjson.loads(arguments.strip() or "{}") or {}, option=orjson.OPT_SORT_KEYS)
-    except (ValueError, TypeError):  # nested deeper than an answer can be
-        return arguments.encode(errors="replace")
 
 
 def _result(answer: Answer) -> Decision:

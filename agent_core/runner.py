@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -31,11 +30,9 @@ from agent_core.sessions.keeper import Keeper
 from agent_core.sessions.leases import SAVING, Leases, Writer
 from agent_core.sessions.state import as_json
 from agent_core.sessions.store import Store
+from agent_core.threads import Threads
 
 logger = logging.getLogger(__name__)
-
-THREADS = 32
-"""Synchronous tools that can run at the same time; the others wait for a thread."""
 
 LEASE_SECONDS = 30.0
 """How long a worker counts as alive after its last heartbeat."""
@@ -65,7 +62,7 @@ class Runner:
         self._patience = gate.wait_seconds if gate.when_busy == "queue" else 0
         self._writers = 0
         self._http = http
-        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="tool")
+        self._threads = Threads()
         self._models: dict[str, Model] = {}
         self._validators = Validators()
         self._room = Room()
@@ -83,7 +80,7 @@ class Runner:
         if self._orphans:
             await asyncio.wait(self._orphans, timeout=GRACE)
         await self._http.aclose()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         await self._leases.aclose()
         await self.store.aclose()
 
@@ -117,7 +114,7 @@ class Runner:
             ephemeral=ephemeral,
             http=self._http,
             alive=self._leases_of(ephemeral).check,
-            threads=self._threads,
+            threads=self._threads.of(key),
             stop=Stop(self._orphans),
             validators=self._validators,
             room=self._room,

@@ -25,6 +25,7 @@ ORDER = (
     "agent_core.names",
     "agent_core.plain",
     "agent_core.sizes",
+    "agent_core.threads",
     "agent_core.messages",
     "agent_core.react.pairing",
     "agent_core.usage",

@@ -11,7 +11,7 @@ from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_me
 from agent_core.messages import Message, ToolCall
 from agent_core.react.arguments import misfits_of
 from agent_core.react.calling import capped
-from agent_core.react.edits import edit_of, with_edit
+from agent_core.react.edits import edit_of, same_arguments, with_edit
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.run import Run
 from agent_core.sessions.entries import Entry, answered_entry, now_ms
@@ -44,6 +44,8 @@ def decided(run: Run) -> Decided:
         interrupt = pending.get(answer.interrupt_id)
         if interrupt is not None:
             decision = decide(interrupt, answer, now)
+            if decision.arguments and same_arguments(decision.arguments, interrupt.arguments):
+                decision = Decision(kind="approved")  # they were sent back as they were
             _check_edit(run, interrupt, answer, decision)
             found.decisions.setdefault(interrupt.id, decision)
         elif answer.interrupt_id not in known:

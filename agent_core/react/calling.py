@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,9 +89,9 @@ def _state_after(run: Run, before: Any, context: ToolContext) -> Any:
 
 
 async def _outcome(run: Run, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Outcome:
-    cancelled = context.cancelled
+    cancelled, threads = context.cancelled, run.threads.of(tool.spec.name)
     try:
-        return Outcome("ok", await run.stop.guard(_invoke(tool, arguments, context, run), tool.timeout))
+        return Outcome("ok", await run.stop.guard(_invoke(tool, arguments, context, run, threads), tool.timeout))
     except Stopped:
         cancelled.set()
         raise
@@ -102,6 +103,7 @@ async def _outcome(run: Run, tool: Tool, context: ToolContext, arguments: Mappin
         cancelled.set()
         if context.queued.is_set():
             return Outcome("not_run", f"it waited {tool.timeout:g} s for a thread.")
+        threads.warn()
         return Outcome("timed_out", f"the tool did not finish within {tool.timeout:g} s; its effect is not known.")
 
 
@@ -116,13 +118,13 @@ class _Failed(Exception):
 
 
 async def _invoke(
-    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, run: Run
+    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, run: Run, threads: Executor
 ) -> str | tuple[Part, ...] | Pending:
     # The failure is caught in here, so that out there a TimeoutError is the deadline's alone, and
     # control flow never meets the handler that makes errors into results.
     try:
         try:
-            return _fit(await tool.run(arguments, context, run.threads))
+            return _fit(await tool.run(arguments, context, threads))
         except ToolError as error:
             raise _Failed(capped(well_formed(str(error))), "ToolError") from error
     except _Failed:

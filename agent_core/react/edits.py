@@ -19,6 +19,18 @@ LONGEST_TOLD = 4_000
 """Characters of the edited arguments that the model is told."""
 
 
+def same_arguments(one: str, other: str) -> bool:
+    """Whether two JSON texts are the same arguments, whatever the order of their members."""
+    return _sorted(one) == _sorted(other)
+
+
+def _sorted(arguments: str) -> bytes:
+    try:
+        return orjson.dumps(orjson.loads(arguments.strip() or "{}") or {}, option=orjson.OPT_SORT_KEYS)
+    except (ValueError, TypeError):  # nested deeper than a person's can be
+        return arguments.encode(errors="replace")
+
+
 def edit_of(call: ToolCall, asked: Mapping[str, Interrupt], decisions: Mapping[str, Decision]) -> str:
     """The arguments as a person has edited them, as JSON text; empty where nobody has. `asked` are the interrupts
     under their calls' ids, `decisions` the answers to them under their own."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Protocol
@@ -29,6 +28,7 @@ from agent_core.sessions.leases import SAVING
 from agent_core.sessions.state import MOST_PATCHES, copy_of, patch_between, same_json
 from agent_core.sessions.store import Lease, Store
 from agent_core.sizes import size_of_json
+from agent_core.threads import SessionThreads
 from agent_core.tools.base import Tool, ToolSpec
 from agent_core.usage import Usage, add_up
 
@@ -97,7 +97,7 @@ class Run:
     ticket: Ticket = field(init=False)
     store: Store
     http: HttpClient
-    threads: Executor
+    threads: SessionThreads
     stop: Stop = field(default_factory=Stop)
     sink: Sink = field(default_factory=Nowhere)
     emit: Callable[[Event], None] = field(init=False)
