@@ -34,18 +34,18 @@ class Half:
 
 def half_of(run: Run) -> Half | None:
     """What the run leaves to its client, None where the client can bring all of it itself: not the server's own
-    calls and results, nor members that a provider wants back on a call, and hardly any client replays thinking."""
+    calls and results, nor its calls that were refused here, nor what a guard has said beside a result, nor members
+    that a provider wants back on a call; and hardly any client replays thinking."""
     messages = run.history.messages
-    hidden = any(
-        message.name in run.tools if message.role == "tool" else _is_more_than_shown(message) for message in messages
-    )
-    if not hidden:
+    if not any(_is_hidden(message, run) for message in messages):
         return None
     ids = tuple(call.id for call in open_calls(messages))
     return Half(call_ids=ids, messages=tuple(messages), state=run.history.state)
 
 
-def _is_more_than_shown(message: Message) -> bool:
+def _is_hidden(message: Message, run: Run) -> bool:
+    if message.role == "tool":
+        return message.name in run.tools or bool(message.error or message.noted)
     return bool(message.tool_calls) and (bool(message.thoughts) or any(call.extra for call in message.tool_calls))
 
 
