@@ -4,6 +4,7 @@ A client that answers its own tools at once, a person who approves whatever is a
 its result: none of them gives a model that goes in circles fresh limits.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -405,6 +406,25 @@ def test_entries_of_earlier_versions_say_by_their_messages_where_a_turn_begins()
     assert history_of([*first, *again, *asked], "a").turn.rounds == 1
     others = [run_entry("r5", "b"), message_entry("r5", "b", user("hi", "u5"))]
     assert history_of([*first, *again, *others], "a").turn.rounds == 2, "another agent's turn is not this one's"
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_the_calls_of_an_answer_that_broke_off_count_once_and_were_not_run(stopped: bool) -> None:
+    hanging = asyncio.Event()
+    broken = [*calls(("look", "{}")), hanging if stopped else ModelError("model_refused")]
+    client = Client(broken)
+    if stopped:
+        going = asyncio.create_task(client.run(user("go", "u1")))
+        await client.model.streaming.wait()
+        assert await client.engine.interrupt(user_id="u", session_id="s")
+        assert (await going).status == "cancelled"
+    else:
+        with pytest.raises(RunError):
+            await client.run(user("go", "u1"))
+    turn = history_of(await client.store.load(KEY), "a").turn
+    watch = client.watched[-1].watch
+    assert (turn.rounds, len(turn.acted), client.ran) == (1, 2, 0)
+    assert rewatched(watch.guards, watch.repeatable, turn.acted) == watch
 
 
 async def test_a_run_says_whether_it_opens_a_turn_and_what_it_used() -> None:
