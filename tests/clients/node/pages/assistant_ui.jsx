@@ -19,9 +19,15 @@ const parts = {
   Text: ({ text }) => <p>{text}</p>,
   Reasoning: ({ text }) => <i>{text}</i>,
   tools: {
-    Fallback: ({ toolName, argsText, result }) => (
+    Fallback: ({ toolName, argsText, result, approval, respondToApproval }) => (
       <>
         <code>{`${toolName} ${argsText}`}</code>
+        {approval && approval.approved === undefined && (
+          <>
+            <button data-do="approve" onClick={() => respondToApproval({ approved: true })} />
+            <button data-do="deny" onClick={() => respondToApproval({ approved: false, reason: "not to them" })} />
+          </>
+        )}
         {result !== undefined && <output>{typeof result === "string" ? result : JSON.stringify(result)}</output>}
       </>
     ),
@@ -69,21 +75,18 @@ const messages = {
   ),
 };
 
+// What its approval of a call has no place for.
 function Waiting() {
   const interrupts = useAgUiInterrupts();
   const submit = useAgUiSubmitInterruptResponses();
-  const answer = (payload) => submit(interrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload })));
+  const answer = (entry) => submit(interrupts.map(({ id }) => ({ interruptId: id, ...entry })));
+  const changed = { approved: true, arguments: JSON.parse(asked.arguments) };
   if (!interrupts.length) return null;
   return (
     <div data-interrupt={interrupts.map(({ id }) => id).join()}>
       {interrupts[0].message}
-      <button data-do="approve" onClick={() => answer({ approved: true })} />
-      <button data-do="deny" onClick={() => answer({ approved: false, reason: "not to them" })} />
-      <button data-do="change" onClick={() => answer({ approved: true, arguments: JSON.parse(asked.arguments) })} />
-      <button
-        data-do="abandon"
-        onClick={() => submit(interrupts.map(({ id }) => ({ interruptId: id, status: "cancelled" })))}
-      />
+      <button data-do="change" onClick={() => answer({ status: "resolved", payload: changed })} />
+      <button data-do="abandon" onClick={() => answer({ status: "cancelled" })} />
     </div>
   );
 }
