@@ -61,6 +61,7 @@ ORDER = (
     "agent_core.models.providers",
     "agent_core.agent",
     "agent_core.sessions.entries",
+    "agent_core.sessions.patches",
     "agent_core.sessions.state",
     "agent_core.sessions.tree",
     "agent_core.sessions.turns",

@@ -25,7 +25,7 @@ from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, message_entry, state_entry
 from agent_core.sessions.history import History
 from agent_core.sessions.leases import SAVING
-from agent_core.sessions.state import MOST_PATCHES, copy_of, patch_between, same_json
+from agent_core.sessions.state import MOST_PATCHES, copy_of, patch_between, same_json, weight_of
 from agent_core.sessions.store import Lease, Store
 from agent_core.sizes import size_of_json
 from agent_core.threads import SessionThreads
@@ -235,9 +235,10 @@ class Run:
         if same_json(old, value):
             return None
         patch = patch_between(old, value)
-        whole = self.history.state_patches >= MOST_PATCHES or len(to_json(patch)) >= len(to_json(value))
+        weight = self.history.state_patches + weight_of(patch)
+        whole = weight > MOST_PATCHES or len(to_json(patch)) >= len(to_json(value))
         self.history.state = value
-        self.history.state_patches = 0 if whole else self.history.state_patches + 1
+        self.history.state_patches = 0 if whole else weight
         entry = state_entry(self.run_id, value=value) if whole else state_entry(self.run_id, patch=patch)
         if self.told_state:
             return entry, StateDelta(run_id=self.run_id, patch=patch, size=size_of_json(to_json(patch)))

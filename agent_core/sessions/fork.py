@@ -33,7 +33,8 @@ from agent_core.sessions.history import History
 @dataclass(slots=True)
 class Standing:
     """How a session stands, for all its agents at once: their histories, the runs without an end, the
-    calls that had been cleared to run, what calls wait or have waited for with the answers to it, and the title."""
+    calls that had been cleared to run, what calls wait or have waited for with the answers to it, and the title.
+    `switched` counts the messages that rewindings have hidden or shown again."""
 
     histories: dict[str, History] = field(default_factory=dict)
     open_runs: dict[str, None] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class Standing:
     asked: dict[str, Interrupt] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
     title: str = ""
+    switched: int = 0
 
     def of(self, agent: str) -> History:
         """The agent's history; only its messages are filled in."""
@@ -51,7 +53,7 @@ class Standing:
             case MessageBody():
                 self.of(body.agent).add(body.message)
             case RewoundBody():
-                self.of(body.agent).rewind(body.after)
+                self.switched += self.of(body.agent).rewind(body.after)
             case RunBody():
                 self.open_runs[entry.run_id] = None
             case EndBody():

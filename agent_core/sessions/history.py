@@ -23,7 +23,7 @@ from agent_core.sessions.entries import (
     TitledBody,
     body_of,
 )
-from agent_core.sessions.state import apply_patches
+from agent_core.sessions.state import apply_patches, weight_of
 from agent_core.sessions.tree import Node, Tree
 from agent_core.sessions.turns import Turn
 
@@ -54,7 +54,7 @@ class History:
       under its interrupt's id
     - turn: what the agent has done since its user last said something new
     - clients: with which the session's runs were begun, in the words of `RunInput.client`
-    - title, state: the session's; `state_patches` counts the patches since its last whole value
+    - title, state: the session's; `state_patches` is the weight of the patches since its last whole value
     """
 
     agent: str = ""
@@ -122,10 +122,11 @@ class History:
             if origin:
                 self.foreign.update((call.id, origin) for call in message.tool_calls)
 
-    def rewind(self, after: str) -> None:
+    def rewind(self, after: str) -> int:
         """Show the conversation up to this message and the results of its calls, as it was last shown; nothing of
-        it where the id is empty. An id that nobody knows changes nothing."""
-        self.tree.rewind(after)
+        it where the id is empty. An id that nobody knows changes nothing. Returns for how many messages that changed
+        whether they are shown."""
+        return self.tree.rewind(after)
 
 
 def history_of(entries: Iterable[Entry], agent: str) -> History:
@@ -133,6 +134,8 @@ def history_of(entries: Iterable[Entry], agent: str) -> History:
     history = History(agent=agent)
     states: list[StateBody] = []
     begun: set[str] = set()
+    entries = tuple(entries)
+    last_fork = next((entry for entry in reversed(entries) if entry.kind == "forked"), None)
     for entry in entries:
         body = body_of(entry)
         if isinstance(body, MessageBody):
@@ -145,6 +148,8 @@ def history_of(entries: Iterable[Entry], agent: str) -> History:
             if isinstance(body, RunBody):
                 begun.add(entry.run_id)
             _take(history, entry, body, agent, states)
+            if entry is last_fork:  # an earlier version's copy has no marks
+                history.foreign.update(dict.fromkeys(history.call_ids, "copied"))
     _settle(history, states)
     return history
 
@@ -164,7 +169,7 @@ def _settle(history: History, states: list[StateBody]) -> None:
     patches = [body.patch for body in states[0 if whole is None else whole + 1 :] if body.patch is not None]
     if patches:
         history.state = apply_patches(history.state, patches)
-    history.state_patches = len(patches)
+    history.state_patches = sum(map(weight_of, patches))
 
 
 def _take(
@@ -200,7 +205,6 @@ def _take(
             history.asked[body.interrupt.call_id] = body.interrupt
         case AnsweredBody() if not body.origin:
             history.decisions.setdefault(body.interrupt_id, body.decision)
-        case ForkedBody():  # an earlier version's copy has no marks
-            history.foreign.update(dict.fromkeys(history.call_ids, "copied"))
+        case ForkedBody():
             history.asked.clear()
             history.decisions.clear()

@@ -1,6 +1,6 @@
 """What an entry's body must be beyond its type, where it comes from outside."""
 
-from typing import Any, get_args
+from typing import get_args
 
 import orjson
 
@@ -24,7 +24,8 @@ from agent_core.sessions.entries import (
     TitledBody,
 )
 from agent_core.sessions.fork import Standing
-from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, Patch
+from agent_core.sessions.patches import Misfit, Patch, Patched
+from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, weight_of
 
 LONGEST_MESSAGE_ID = 256
 LONGEST_CALL_ID = 1_024
@@ -39,6 +40,9 @@ LATEST = 2**53
 OPERATIONS = frozenset({"add", "remove", "replace", "move"})
 """What a patch may do. Not `copy`: a short line of copies makes a huge state."""
 
+MOST_WORK = 500_000
+"""What the patches between two whole values of the state may cost, in operations (`Patched.work`)."""
+
 
 class Wrong(Exception):
     """What is wrong with a line."""
@@ -49,12 +53,12 @@ class Scrutiny:
 
     def __init__(self, standing: Standing) -> None:
         self.standing = standing
-        self._state: Any = None
-        self._patches = 0
+        self._state = Patched(None)
+        self._patches = self._weight = 0
         self._asked: set[str] = set()
 
-    def examine(self, body: Body) -> None:
-        """Raises Wrong."""
+    def examine(self, body: Body) -> Body:
+        """The body, or another that says the same and is read again at less cost. Raises Wrong."""
         match body:
             case RunBody():
                 _check_agent(body.agent)
@@ -70,10 +74,10 @@ class Scrutiny:
                 _check_end(body)
             case RewoundBody():
                 _check_agent(body.agent)
-                if body.after and body.after not in self.standing.of(body.agent).message_ids:
+                if body.after and self.standing.of(body.agent).tree.find(body.after) is None:
                     raise Wrong("body.after is no message of the agent's.")
             case StateBody():
-                self._state_after(body)
+                return self._state_after(body)
             case TitledBody() if not is_title(body.title):
                 raise Wrong("body.title must be one line of 1 to 200 characters, without blanks at its ends.")
             case ForkedBody():
@@ -83,6 +87,7 @@ class Scrutiny:
                 self._check_asked(body)
             case AnsweredBody() if body.interrupt_id not in self._asked:
                 raise Wrong("body.interrupt_id is that of no interrupt before it.")
+        return body
 
     def _check_asked(self, body: AskedBody) -> None:
         _check_agent(body.agent)
@@ -92,32 +97,35 @@ class Scrutiny:
             raise Wrong("body.interrupt.call_id is that of no call of the agent's before it.")
         self._asked.add(body.interrupt.id)
 
-    def _state_after(self, body: StateBody) -> None:
+    def _state_after(self, body: StateBody) -> StateBody:
         if body.patch is None:
-            self._state, self._patches = body.value, 0
+            self._state, self._patches, self._weight = Patched(body.value), 0, 0
         else:
             self._patches += 1
             if self._patches > MOST_PATCHES:
                 raise Wrong(f"there are more than {MOST_PATCHES} patches of the state in a row.")
-            self._state = _patched(self._state, body.patch)
+            self._apply(body.patch)
         try:
-            size = len(orjson.dumps(self._state))
+            size = len(orjson.dumps(self._state.value))
         except TypeError:
             raise Wrong("the state is nested too deep.") from None
         if size > LARGEST_STATE:
             raise Wrong(f"the state has {size} bytes, but at most {LARGEST_STATE} are kept.")
+        if self._weight <= MOST_PATCHES:
+            return body
+        self._weight = 0  # many operations: they would be applied again at each reading
+        return StateBody(value=self._state.value)
 
-
-def _patched(state: Any, patch: Patch) -> Any:
-    # Imported here: most sessions have no state, and start-up time counts.
-    import jsonpatch
-
-    if any(each.get("op") not in OPERATIONS for each in patch if isinstance(each.get("op"), str)):
-        raise Wrong(f"body.patch may only {', '.join(sorted(OPERATIONS))}.")
-    try:
-        return jsonpatch.JsonPatch(patch).apply(state, in_place=True)
-    except Exception:  # the library meets shapes that it does not expect with errors of all kinds
-        raise Wrong("body.patch does not fit the state.") from None
+    def _apply(self, patch: Patch) -> None:
+        if any(each.get("op") not in OPERATIONS for each in patch if isinstance(each.get("op"), str)):
+            raise Wrong(f"body.patch may only {', '.join(sorted(OPERATIONS))}.")
+        self._weight += weight_of(patch)
+        try:
+            self._state.apply(patch, most=MOST_WORK)
+        except Misfit:
+            raise Wrong("body.patch does not fit the state.") from None
+        if self._state.work > MOST_WORK:
+            raise Wrong("body.patch moves too many items of lists: with it, the state takes too long to be read.")
 
 
 def _check_agent(name: str) -> None:

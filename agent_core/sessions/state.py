@@ -1,12 +1,14 @@
 """The session's state: one JSON value that the client and the tools share, changed by patches (RFC 6902)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 import msgspec
 import orjson
 
 from agent_core.plain import json_of
+from agent_core.sessions.patches import Misfit, Patch, Patched
 
 LARGEST_STATE = 256 * 1024
 """Bytes of JSON that a session's state may have."""
@@ -17,7 +19,11 @@ DEEPEST_STATE = 100
 MOST_PATCHES = 50
 """Patches in a row before the whole value is stored again, so that a fold stays short."""
 
-Patch = list[dict[str, Any]]
+MOST_OPERATIONS = 2_000
+"""Operations in these patches, likewise."""
+
+MOST_COMPARED = 20_000
+"""Values that are compared to find what has changed; of a larger state, all has."""
 
 
 class StateTooLarge(ValueError):
@@ -58,21 +64,26 @@ def same_json(one: Any, other: Any) -> bool:
     """Whether two JSON values are the same; unlike Python, JSON tells 1 and true apart, and 1 and 1.0."""
     if type(one) is not type(other):
         return False
+    if isinstance(one, str | int) or one is None:
+        return bool(one == other)
     return orjson.dumps(one, option=orjson.OPT_SORT_KEYS) == orjson.dumps(other, option=orjson.OPT_SORT_KEYS)
 
 
 def apply_patches(value: Any, patches: Iterable[Patch]) -> Any:
     """The value with the patches applied, one after another; it may be changed itself. Raises
     msgspec.ValidationError for a patch that does not fit."""
-    # Imported here: most sessions have no state, and start-up time counts.
-    import jsonpatch
-
+    patched = Patched(value)
     try:
         for patch in patches:
-            value = jsonpatch.apply_patch(value, patch, in_place=True)
-        return value
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+            patched.apply(patch)
+    except Misfit as error:
         raise msgspec.ValidationError("a patch of the session's state does not fit") from error
+    return patched.value
+
+
+def weight_of(patch: Patch) -> int:
+    """How much the patch counts towards MOST_PATCHES: more than one where it has many operations."""
+    return 1 + len(patch) * MOST_PATCHES // MOST_OPERATIONS
 
 
 def patch_between(old: Any, new: Any) -> Patch:
@@ -82,23 +93,32 @@ def patch_between(old: Any, new: Any) -> Patch:
     is replaced. A shorter patch may exist, but looking for it costs more than it saves (a quadratic search
     for the longest common part, on a value that a client may choose).
     """
-    patch: Patch = []
-    _compare(old, new, "", patch)
     whole: Patch = [{"op": "replace", "path": "", "value": new}]
+    patch: Patch = []
+    try:
+        _compare(old, new, "", patch, count(1))
+    except _TooMany:
+        return whole
     return patch if len(orjson.dumps(patch)) < len(orjson.dumps(whole)) else whole
 
 
-def _compare(old: Any, new: Any, path: str, patch: Patch) -> None:
+class _TooMany(Exception):
+    pass
+
+
+def _compare(old: Any, new: Any, path: str, patch: Patch, compared: Iterator[int]) -> None:
+    if next(compared) > MOST_COMPARED:
+        raise _TooMany
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in old.items():
             if key in new:
-                _compare(value, new[key], f"{path}/{_escape(key)}", patch)
+                _compare(value, new[key], f"{path}/{_escape(key)}", patch, compared)
             else:
                 patch.append({"op": "remove", "path": f"{path}/{_escape(key)}"})
         patch += ({"op": "add", "path": f"{path}/{_escape(key)}", "value": new[key]} for key in new if key not in old)
     elif isinstance(old, list) and isinstance(new, list) and len(old) <= len(new):
         for place, (before, after) in enumerate(zip(old, new, strict=False)):
-            _compare(before, after, f"{path}/{place}", patch)
+            _compare(before, after, f"{path}/{place}", patch, compared)
         patch += ({"op": "add", "path": f"{path}/-", "value": value} for value in new[len(old) :])
     elif not same_json(old, new):
         patch.append({"op": "replace", "path": path, "value": new})

@@ -31,6 +31,12 @@ MOST_ENTRIES = 100_000
 DEEPEST = 200
 """Levels that objects and lists of a line may be nested."""
 
+LARGEST_LINE, MOST_SIGNS = 16_000_000, 1_000_000
+"""Bytes of one line, and the brackets and commas in it, so that reading it takes no more than a moment."""
+
+MOST_SWITCHED = 500_000
+"""Messages that all rewindings together may hide or show again."""
+
 _WHERE = re.compile(r"`\$([^`]*)`$")
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
@@ -114,8 +120,10 @@ def _entry(members: dict[str, Any], seq: int, scrutiny: Scrutiny) -> Entry:
         raise Wrong(f"kind must be one of {', '.join(BODIES)}.")
     entry = Entry(seq=seq, lane=lane, run_id=run_id, kind=kind, body=orjson.dumps(members.get("body")))
     body = _body(entry)
-    scrutiny.examine(body)
+    body = scrutiny.examine(body)
     scrutiny.standing.take(entry, body)
+    if scrutiny.standing.switched > MOST_SWITCHED:
+        raise Wrong("the conversation goes back too often over too much for it to be read in time.")
     # Written anew: of what was brought, only what we know is kept.
     return copied(entry, body)
 
@@ -133,6 +141,10 @@ def _body(entry: Entry) -> Body:
 
 
 def _members(line: bytes) -> dict[str, Any]:
+    if len(line) > LARGEST_LINE:
+        raise Wrong(f"has {len(line)} bytes, but at most {LARGEST_LINE} are taken.")
+    if len(line) > MOST_SIGNS and sum(map(line.count, b",[{")) > MOST_SIGNS:
+        raise Wrong(f"has more than {MOST_SIGNS} brackets and commas.")
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:

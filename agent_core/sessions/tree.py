@@ -10,8 +10,12 @@ rewind never takes a call's result away and leaves the call.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 
 from agent_core.messages import Message
+
+MOST_VERSIONS = 100
+"""Calls with the same id, the latest, among which the one is looked for that is shown."""
 
 
 class Node:
@@ -92,7 +96,8 @@ class Tree:
         """The node of the message that made this call; of several one that is shown, the last that was made."""
         found = self._by_call.get(call_id)
         if found is not None and not found.shown and call_id in self._same:
-            return next((node for node in reversed(self._same[call_id]) if node.shown), found)
+            latest = islice(reversed(self._same[call_id]), MOST_VERSIONS)
+            return next((node for node in latest if node.shown), found)
         return found
 
     def add(self, message: Message, *, run_id: str = "", seq: int = 0, observed: bool = False) -> None:
@@ -119,12 +124,14 @@ class Tree:
                 self._same.setdefault(call.id, [self._by_call[call.id]]).append(node)
             self._by_call[call.id] = node
 
-    def rewind(self, after: str) -> None:
+    def rewind(self, after: str) -> int:
         """Show the path that ends on this message and the results of its calls, as it was last shown; nothing
-        where the id is empty. An id that nobody knows changes nothing."""
+        where the id is empty. An id that nobody knows changes nothing. Returns how many messages are shown for it,
+        or not any more."""
         node = self._by_id.get(after)
         if node is None and after:
-            return
+            return 0
+        count = len(self.message_ids)
         fresh: list[Node] = []
         for each in _up(node):
             if each.shown:
@@ -136,12 +143,14 @@ class Tree:
                 break
             each.shown = False
             self.message_ids.difference_update(_ids(each))
+        hidden = count - len(self.message_ids)
         for each in reversed(fresh):
             each.shown = True
             self.message_ids.update(_ids(each))
             self._by_id.update((message_id, each) for message_id in _ids(each))
             self._by_call.update((call.id, each) for call in each.message.tool_calls)
         self._tail, self._shown = node, None
+        return hidden + len(self.message_ids) - (count - hidden)
 
 
 def messages_of(nodes: list[Node]) -> list[Message]:

@@ -13,6 +13,7 @@ from agent_core import Agent, Engine, InvalidRequest, Tool, ToolContext, ToolErr
 from agent_core.events import Event, StateDelta, StateSnapshot, ToolResultEnd
 from agent_core.messages import Message, new_id
 from agent_core.run_input import RunInput
+from agent_core.sessions.entries import StateBody, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, patch_between, same_json
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says
@@ -234,3 +235,20 @@ async def test_a_state_that_cannot_be_kept_is_refused_before_the_run(state: Any)
         with pytest.raises(InvalidRequest, match=r"^state: "):
             await events_of(engine, Agent("a", ScriptedModel([says("hi")])), said(state))
         assert await engine.store.load(engine.session("u", "s").key) == ()
+
+
+def test_a_state_too_large_to_be_compared_is_replaced_whole() -> None:
+    old, new = {f"k{n}": n for n in range(30_000)}, {f"k{n}": n + 1 for n in range(30_000)}
+    assert patch_between(old, new) == [{"op": "replace", "path": "", "value": new}]
+
+
+async def test_many_operations_are_not_left_to_be_applied_again_at_each_reading() -> None:
+    """Fifty small patches in a row are kept as patches; of large ones only a few are."""
+    async with Engine() as engine:
+        for number in range(12):
+            state = {f"k{key}": number if key < 500 else 0 for key in range(5_000)}
+            await events_of(engine, Agent("a", ScriptedModel([says("hi")])), said(state))
+        entries = await engine.store.load(engine.session("u", "s").key)
+    bodies = [body for entry in entries if isinstance(body := body_of(entry), StateBody)]
+    assert [body.patch is None for body in bodies] == [True, *([False] * 3 + [True]) * 2, False, False, False]
+    assert history_of(entries, "a").state == state

@@ -14,8 +14,10 @@ from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.react.pairing import open_calls
 from agent_core.sessions.entries import (
     Entry,
+    StateBody,
     answered_entry,
     asked_entry,
+    body_of,
     end_entry,
     forked_entry,
     message_entry,
@@ -27,7 +29,7 @@ from agent_core.sessions.entries import (
 )
 from agent_core.sessions.history import history_of
 from agent_core.sessions.state import LARGEST_STATE
-from agent_core.sessions.transfer import export_lines, import_entries
+from agent_core.sessions.transfer import LARGEST_LINE, MOST_SIGNS, export_lines, import_entries
 from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, marked, numbered, said, user
 
 ASKED = Interrupt(id="i1", kind="approval", call_id="c1", name="look_up", message="May I?", expires_at=2**40)
@@ -376,3 +378,46 @@ def test_any_member_may_be_anything(data: st.DataObject) -> None:
         return
     for agent in ("a", "b"):
         assert open_calls(history_of(entries, agent).messages) == ()
+
+
+def counted(*members: dict[str, Any]) -> bytes:
+    return lines(*(each | {"seq": number} for number, each in enumerate(members, start=1)))
+
+
+def inserts(number: int) -> list[dict[str, Any]]:
+    return [{"op": "add", "path": "/0", "value": 0} for _ in range(number)]
+
+
+def test_patches_that_move_long_lists_again_and_again_are_refused_with_their_line() -> None:
+    patches = (raw("state", {"patch": inserts(1_000)}) for _ in range(12))
+    assert refused(counted(raw("state", {"value": [0] * 100_000}), *patches)).startswith(
+        "line 7: body.patch moves too many items of lists"
+    )
+
+
+def test_a_patch_of_many_operations_is_taken_in_as_the_value_that_it_makes() -> None:
+    patches = (raw("state", {"patch": inserts(number)}) for number in (3_000, 1))
+    entries = import_entries(counted(raw("state", {"value": []}), *patches))
+    bodies = [body_of(entry) for entry in entries]
+    assert [isinstance(body, StateBody) and body.patch is None for body in bodies] == [True, True, False]
+    assert history_of(entries, "a").state == [0] * 3_001
+
+
+def test_a_conversation_that_goes_back_over_everything_again_and_again_is_refused() -> None:
+    said = (message(id=f"m{number}") for number in range(1_000))
+    back = (raw("rewound", {"agent": "a", "after": after}) for _ in range(300) for after in ("", "m999"))
+    assert refused(counted(*said, *back)).startswith("line 1502: the conversation goes back too often")
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [("x" * LARGEST_LINE, "line 2: has 16000"), ([0] * MOST_SIGNS, "line 2: has more than 1000000 brackets")],
+)
+def test_a_line_that_takes_too_long_to_read_is_refused(value: Any, what: str) -> None:
+    assert refused(lines(raw("state", {"value": value}))).startswith(what)
+
+
+def test_a_conversation_that_went_back_and_forth_comes_back_as_it_was() -> None:
+    shown = [message(id="m1"), message(id="m2"), raw("rewound", {"agent": "a", "after": "m1"}), message(id="m3")]
+    back = raw("rewound", {"agent": "a", "after": "m2"})
+    assert [each.id for each in history_of(import_entries(counted(*shown, back)), "a").messages] == ["m1", "m2"]
