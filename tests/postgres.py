@@ -53,6 +53,17 @@ class PostgresServer:
         options = ("-X", "-A", "-t", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres")
         return self._run("psql", *options, "-d", database, "-c", statement).strip()
 
+    def dump(self, database: str) -> Path:
+        """A file with what `pg_dump` says of the database."""
+        path = self._folder / f"{database}.sql"
+        self._run("pg_dump", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-f", str(path), database)
+        return path
+
+    def restore(self, path: Path, database: str) -> None:
+        """Carry out a dump, in an empty database."""
+        options = ("-X", "-q", "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-v", "ON_ERROR_STOP=1")
+        self._run("psql", *options, "-d", database, "-f", str(path))
+
     def start(self) -> None:
         """Returns when it answers."""
         settings = (
