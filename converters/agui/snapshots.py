@@ -10,7 +10,7 @@ from agent_core.messages import Message
 from converters.agui.custom import custom
 from converters.agui.dialect import take_reasoning
 from converters.agui.encode import compose
-from converters.agui.to_wire import Members, to_agui
+from converters.agui.to_wire import Members, edited, to_agui
 from converters.wire import TEXT_LIMIT, Frame, cut, server_sent, text_json, to_json
 
 SHORTEST = 500
@@ -66,7 +66,7 @@ def snapshot(messages: Sequence[Message], *, reasoning: bool = False) -> Frame:
 
 def _before_1_0(members: Members) -> Members:
     if "editedArguments" in members:
-        members = {name: value for name, value in members.items() if name != "editedArguments"}
+        members = {name: value for name, value in members.items() if name not in ("editedArguments", "metadata")}
     content = members.get("content")
     if not isinstance(content, list):
         return members
@@ -111,7 +111,7 @@ def _shortened(members: Members, limit: int) -> Members:
         elif isinstance(value, list):
             found[name] = [_shortened_part(part, limit) for part in value]
     if "editedArguments" in members:
-        found["editedArguments"] = _shortened_arguments(members["editedArguments"], limit)
+        found |= edited(_shortened_arguments(members["editedArguments"], limit))
     if "toolCalls" in members:
         found["toolCalls"] = [_shortened_call(call, limit) for call in members["toolCalls"]]
     return members | found

@@ -14,7 +14,7 @@ def to_agui(messages: Iterable[Message]) -> list[Members]:
     - Each block of an assistant's thinking is a `reasoning` message in front of its message.
     - An assistant message that says nothing and asks for nothing is left out: no client was shown one.
     - A result that is no success has its text in `error` too; one with media has parts. Where a person has changed
-      the call's arguments, `editedArguments` has what became of them.
+      the call's arguments, `edited` says what became of them.
     """
     return [members for message in messages for members in _members(message)]
 
@@ -61,8 +61,14 @@ def _result(message: Message) -> Members:
     if message.status != "ok":
         members["error"] = message.text
     if message.edited_arguments is not None:
-        members["editedArguments"] = message.edited_arguments
+        members |= edited(message.edited_arguments)
     return members
+
+
+def edited(arguments: Members) -> Members:
+    """The members of a tool message that say to what a person has changed the call's arguments: one of our own, and
+    the same in `metadata`, since AG-UI's client takes out what the protocol does not name."""
+    return {"editedArguments": arguments, "metadata": {"editedArguments": arguments}}
 
 
 def content_of(content: str | tuple[Part, ...]) -> str | list[Members]:

@@ -128,3 +128,21 @@ def test_a_history_that_goes_on_from_earlier_is_told() -> None:
     assert convert(Rewound(run_id=RUN, after="m1")) == [
         {"type": "CUSTOM", "name": "session_rewound", "value": {"after": "m1"}}
     ]
+
+
+def edited_result(arguments: dict[str, Any]) -> Message:
+    return Message(id="r", role="tool", tool_call_id="c", name="send", content="sent", edited_arguments=arguments)
+
+
+def test_edited_arguments_are_told_to_clients_of_1_0_under_two_names_and_to_no_others() -> None:
+    result = edited_result({"to": "zed"})
+    [told] = snapshot(result)
+    assert (told["editedArguments"], told["metadata"]) == ({"to": "zed"}, {"editedArguments": {"to": "zed"}})
+    [older] = snapshot(result, dialect=Dialect.OLD)
+    assert older == {"id": "r", "role": "tool", "toolCallId": "c", "content": "sent"}
+
+
+def test_edited_arguments_that_are_too_large_for_a_snapshot_are_a_note() -> None:
+    [told] = snapshot(edited_result({"to": "z" * 2_000_000}))
+    assert told["editedArguments"] == {"note": "2000009 characters of arguments, not shown here"}
+    assert told["content"] == "sent"
