@@ -77,8 +77,9 @@ class Tab:
     async def press(self, button: str, of: str | None = None, runs: int = 1) -> list[dict[str, Any]]:
         return await self.act({"press": button} | ({} if of is None else {"of": of}), runs=runs)
 
-    async def reload(self) -> None:
-        self._take(await self.browser.tell("reload", name=self.name))
+    async def reload(self, sees: str) -> None:
+        """Load the page again; this text is among what it shows then."""
+        self._take(await self.browser.tell("reload", name=self.name, sees=sees))
 
     async def look(self) -> None:
         self._take(await self.browser.tell("look", name=self.name))

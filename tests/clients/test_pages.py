@@ -72,7 +72,7 @@ async def test_a_page_that_is_loaded_again_goes_on(browser: Browser, client: str
         await at.tab.say("note:x")
         await at.tab.say("two")
         before = at.said()
-        await at.tab.reload()
+        await at.tab.reload(sees="3. two")
         assert at.said() == before
         await at.tab.say("three")
         turns = [user("note:x"), CALLED, result("noted x"), answer("2. noted x"), user("two"), answer("3. two")]

@@ -160,11 +160,11 @@ const commands = {
     return { shown: await tabs.get(name).shown(), requests: requests.slice(since), faults, waiting };
   },
 
-  // Load the page again, as its user does.
-  async reload({ name }) {
+  // Load the page again, as its user does, and wait until this text is there.
+  async reload({ name, sees }) {
     const { page, faults } = tabs.get(name);
     await page.reload();
-    await page.locator("main").waitFor({ state: "attached", timeout: PATIENCE }).catch((error) => {
+    await page.getByText(sees).first().waitFor({ state: "attached", timeout: PATIENCE }).catch((error) => {
       throw new Error(`${error} ${faults.join()}`);
     });
     return commands.look({ name });
