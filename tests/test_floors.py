@@ -38,6 +38,7 @@ ORDER = (
     "agent_core.tools.base",
     "agent_core.tools.results",
     "agent_core.tools.complaints",
+    "agent_core.tools.docstrings",
     "agent_core.tools.function",
     "agent_core.models.failures",
     "agent_core.models.fake.words",

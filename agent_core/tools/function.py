@@ -27,6 +27,7 @@ from agent_core.errors import ToolError
 from agent_core.plain import BETTER, NoJson
 from agent_core.tools.base import NAME_PATTERN, Result, ToolSpec
 from agent_core.tools.complaints import MOST, Complaint, Misfits, not_a_parameter
+from agent_core.tools.docstrings import read_docstring
 from agent_core.tools.results import NOTHING, result_from
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class FunctionTool(Generic[P, R]):
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"tool {name}: a generator cannot be a tool, because a tool gives one result: return it")
         self._signature = _read_signature(name, function)
-        description, described = _read_docstring(inspect.getdoc(function) or "")
+        description, described = read_docstring(inspect.getdoc(function) or "")
         self._model, schema = _describe(name, self._signature, described)
         self.spec = ToolSpec(name=name, description=description, parameters=schema)
         self.approval = approval
@@ -255,30 +256,6 @@ def _is_context(annotation: Any) -> bool:
     if get_origin(annotation) in (Union, UnionType):
         return any(_is_context(each) for each in get_args(annotation))
     return annotation is ToolContext
-
-
-def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and what the parameters' section says of each."""
-    if not text:
-        return "", {}
-    from docstring_parser import parse  # Imported late: most of a program's start-up is imports.
-    from docstring_parser.common import DocstringParam, ParseError
-
-    try:
-        parsed = parse(text)
-    except ParseError:
-        return text, {}
-    described = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
-    if not described:
-        return text, {}
-    lines = [parsed.description or ""]
-    for section in parsed.meta:
-        # NumPy's style may give the type of a result alone.
-        said = section.description or getattr(section, "type_name", None)
-        if said and not isinstance(section, DocstringParam):
-            title = " ".join(section.args)
-            lines.append(f"{title[:1].upper()}{title[1:]}: {said}")
-    return "\n\n".join(line for line in lines if line), described
 
 
 class _Schema(GenerateJsonSchema):
