@@ -8,7 +8,7 @@ it stops the runs that are under way.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -232,16 +232,18 @@ class Engine:
         session_id: str,
         run_id: str | None = None,
         ephemeral: bool = False,
+        seen: Callable[[str], bool] | None = None,
     ) -> Run:
         """Check the input and take a place at the gate; nothing is done yet, and `start` must follow.
 
         With `start`, this is for those who bring a sink of their own. An `ephemeral` session lives in
         memory, whatever the store is, and is forgotten with its run; where calls wait for the client it
-        is kept for the run that answers them, or until `forget`. Raises InvalidRequest, SessionBusy or
-        QueueFull.
+        is kept for the run that answers them, or until `forget`. `seen` tells whether somebody has read the end of
+        the run with this id since it was stored; without it, nobody has who was not there. Raises InvalidRequest,
+        SessionBusy or QueueFull.
         """
         key = SessionKey(user_id=user_id, session_id=session_id)
-        return self._runner.admit(agent, _as_input(input), key, run_id, ephemeral=ephemeral)
+        return self._runner.admit(agent, _as_input(input), key, run_id, ephemeral=ephemeral, seen=seen)
 
     def forget(self, *, user_id: str, session_id: str) -> None:
         """Drop an ephemeral session that nobody came back to."""

@@ -298,7 +298,9 @@ class MessagesSnapshot(Event, frozen=True, kw_only=True):
     """The conversation as it stands, for a reader that cannot have every event, or that is told what there is.
 
     `clients` are the clients that have had runs in the session, each a word of the application's (`RunInput.client`).
+    `told` are those of the messages that the agent's last run has answered with, where the reader is told of that one.
     """
 
     messages: tuple[Message, ...]
     clients: frozenset[str] = frozenset()
+    told: tuple[Message, ...] = ()

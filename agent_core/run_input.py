@@ -14,14 +14,17 @@ from agent_core.tools.base import ToolSpec
 class RunInput:
     """The input of one run; a plain string or a Message stands for a RunInput with that message.
 
-    - messages: what the client knows or adds; merged into the session by message id
+    - messages: what the client knows or adds; what they mean beside the session's history is decided in react/opening
     - tools: tools that the client runs itself; a call of one ends the run as `client_tools`
     - context: shown to the model for this run only
     - state, forwarded_props: any JSON values; tools see them through their context
     - whole: the messages are the whole conversation; where the agent has no history yet, it begins with
       them as they are, tool calls and results included. Nothing in them is carried out
     - answers: to the interrupts that the session waits with
-    - seen: somebody has read the last run to its end since it ended
+    - places: where each message stands in the client's own list, for errors; empty where that is its index
+    - own_ids: the messages have ids of the client's, by which they can be known again
+    - mark: what the ids of the user's messages begin with, in this request and in each that is the same; empty where
+      nothing is known of that. With `again` the client says that the same request came before
     - client: which protocol the client speaks, a word of the application's that is kept with the run
     - tool_choice: `auto`, `none`, `required`, or the name of one tool; for the first round only
     - options: how the model is to sample, for every call of the run
@@ -34,7 +37,10 @@ class RunInput:
     forwarded_props: Any = None
     answers: tuple[Answer, ...] = ()
     whole: bool = False
-    seen: bool = False
+    places: tuple[int, ...] = ()
+    own_ids: bool = True
+    mark: str = ""
+    again: bool = False
     client: str = ""
     tool_choice: str = "auto"
     options: ModelOptions = field(default_factory=ModelOptions)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
@@ -17,13 +17,13 @@ from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
 from agent_core.react.arguments import Validators
-from agent_core.react.intake import title_of
 from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
+from agent_core.react.opening.brought import title_of
 from agent_core.react.room import Room
 from agent_core.react.run import Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey, end_entry, titled_entry
+from agent_core.sessions.entries import SessionKey, end_entry, now_ms, titled_entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.keeper import Keeper
@@ -89,7 +89,14 @@ class Runner:
         return tuple(self._runs.get(key, ()))
 
     def admit(
-        self, agent: Agent, given: RunInput, key: SessionKey, run_id: str | None = None, *, ephemeral: bool = False
+        self,
+        agent: Agent,
+        given: RunInput,
+        key: SessionKey,
+        run_id: str | None = None,
+        *,
+        ephemeral: bool = False,
+        seen: Callable[[str], bool] | None = None,
     ) -> Run:
         """See Engine.admit."""
         self._check_open()
@@ -118,9 +125,12 @@ class Runner:
             stop=Stop(self._orphans),
             validators=self._validators,
             room=self._room,
+            arrived=now_ms(),
         )
+        run.seen = seen or run.seen
         # Last, when nothing can raise any more: a place that nobody gives back would block the session for good.
         run.ticket = self.gate.enter(key, run_id)
+        run.waited = not run.ticket.holds
         self._runs.setdefault(key, []).append(run)
         return run
 
@@ -203,7 +213,7 @@ class Runner:
         leases = self._leases_of(run.ephemeral)
         try:
             writer = await run.stop.guard(leases.open(run.key, wait=self._patience, waiting=run.announce))
-            run.lease = writer.lease
+            run.lease, run.entries = writer.lease, writer.entries
             run.history = history_of(writer.entries, run.agent.name)
         except (RunError, Stopped):
             raise
@@ -223,8 +233,8 @@ class Runner:
                     await settle(run, keep_asked=isinstance(end, RunFailed))
                 run.announce()  # before the end is numbered
                 status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
-                # What was cut off has no answer that anybody could have missed.
-                unread = not run.sink.attended and status in ("completed", "max_iterations")
+                # What was cut off has no end that anybody could have missed.
+                unread = not run.sink.attended and status not in ("failed", "cancelled")
                 entry = end_entry(
                     run.run_id,
                     status,

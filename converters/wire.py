@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from agent_core.messages import well_formed
+from agent_core.shortened import beginning_of
 
 FRAME_LIMIT = 1_000_000
 """The largest frame, in bytes."""
@@ -88,7 +89,7 @@ def cut(text: str, limit: int = TEXT_LIMIT) -> str:
     while size > room:
         kept = kept * room // size
         size = len(text_json(text[:kept]))
-    return f"{text[:kept]}\n[cut here: {kept} of {len(text)} characters are shown]"
+    return beginning_of(text, kept)
 
 
 def fit(value: object, limit: int = TEXT_LIMIT) -> orjson.Fragment:

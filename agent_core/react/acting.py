@@ -13,7 +13,7 @@ from agent_core.react.batch import Job, run_batch
 from agent_core.react.calling import Outcome, call_tool
 from agent_core.react.edits import edit_event, edit_of, with_edit
 from agent_core.react.guards import BLOCKED, Trip
-from agent_core.react.intake import waiting_for_client
+from agent_core.react.opening.calls import waiting_for_client
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.permissions import Verdict, judge
 from agent_core.react.run import Run
@@ -78,11 +78,9 @@ async def act_again(run: Run) -> RunStatus | None:
 
 
 def left_waiting(run: Run) -> RunStatus | None:
-    """How the run ends where calls at the history's tail have no result, and say so; None where all have one."""
+    """How the run ends where calls at the history's tail wait for somebody, and say so; None where none does."""
     history = run.history
-    calls, pending = open_calls(history.messages), history.pending
-    if pending:  # then what waits beside it for its answer is not the client's to run
-        calls = waiting_for_client(history.messages, run.tools, history.not_the_clients)
+    calls, pending = waiting_for_client(history.messages, run.tools, history.not_the_clients), history.pending
     if calls:
         run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in calls)))
     if pending:

@@ -1,6 +1,7 @@
 """What a run's answers make of the calls that wait for something outside."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from agent_core.messages import Message, ToolCall
 from agent_core.react.arguments import misfits_of
 from agent_core.react.calling import capped
 from agent_core.react.edits import edit_of, same_arguments, with_edit
+from agent_core.react.opening.calls import waiting_for_client
 from agent_core.react.pairing import open_calls, result_of
 from agent_core.react.run import Run
 from agent_core.sessions.entries import Entry, answered_entry, now_ms
@@ -31,13 +33,13 @@ class Decided:
         return [answered_entry(run.run_id, each, decision) for each, decision in self.decisions.items()]
 
 
-def decided(run: Run) -> Decided:
-    """Judge the answers. One that was given before changes nothing.
+def decided(run: Run, waiting: Sequence[Interrupt]) -> Decided:
+    """Judge the answers to what waits. One that was given before changes nothing.
 
     Raises InvalidRequest for one that cannot be used; then none of them counts.
     """
     found = Decided()
-    pending = {each.id: each for each in run.history.pending}
+    pending = {each.id: each for each in waiting}
     known = {each.id for each in run.history.asked.values()} | set(run.history.decisions)
     now = now_ms()
     for answer in run.input.answers:
@@ -84,17 +86,18 @@ def _refusal(misfits: Misfits, path: str) -> InvalidRequest:
     return InvalidRequest(f"{param}: {first.expected}.{also}", param)
 
 
-def settled(run: Run, waiting: tuple[ToolCall, ...], answers: Decided, *, said: bool) -> list[Message]:
-    """Results for the open calls of the server that are not to be run, or not any more.
+def settled(run: Run, messages: Sequence[Message], answers: Decided, *, said: bool) -> list[Message]:
+    """Results for the open calls of the server that are not to be run, or not any more, behind these messages.
 
-    `waiting` are the client's calls. With `said`, the person has said something new: what they have not answered
+    With `said`, the person has said something new: what they have not answered
     is settled by that. Without an approval beside it nothing is run either, not even what was approved before.
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
     decisions = run.history.decisions | answers.decisions
-    for call in open_calls(run.history.messages):
-        if call not in waiting:
+    clients = waiting_for_client(messages, run.tools, run.history.not_the_clients)
+    for call in open_calls(messages):
+        if call not in clients:
             result = _result(run, call, answers, said=said, moved_on=moved_on)
             if result is not None:
                 results.append(with_edit(result, edit_of(call, run.history.asked, decisions)))

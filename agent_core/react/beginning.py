@@ -1,148 +1,186 @@
 """How a run begins: what a lost run left behind is repaired, answers and input are taken in, and all is stored
 in one step. When `begin` returns, the input is acknowledged."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from typing import Any
 
-from pydantic_core import to_json
+from msgspec.structs import replace
 
-from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, StateSnapshot
-from agent_core.messages import Message
-from agent_core.react.acting import tell
+from agent_core.events import RunStatus
+from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.answers import Decided, decided, settled
 from agent_core.react.guards import Trip
-from agent_core.react.intake import Intake, take_in, title_of, waiting_for_client
+from agent_core.react.opening.brought import take_over, take_whole, title_of
+from agent_core.react.opening.calls import answered, waiting_for_client
+from agent_core.react.opening.placing import Placing
+from agent_core.react.opening.placing import place as place_messages
+from agent_core.react.opening.request import Asked, Intake, read_request
 from agent_core.react.run import Run
 from agent_core.react.sameness import noted
+from agent_core.react.telling import tell_opening, tell_what_there_is
 from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
-from agent_core.sessions.state import copy_of, same_json
-from agent_core.sizes import size_of_json
+from agent_core.sessions.history import state_since
+from agent_core.sessions.state import copy_of
+from agent_core.sessions.tree import Node, messages_of
 
 
-async def begin(run: Run) -> bool:
-    """Take the input in. True where that is all: it asks for an answer that is there already, and that
-    nobody has seen (then it is told again).
+async def begin(run: Run) -> RunStatus | None:
+    """Take the input in. Where it asks for nothing but what there is, nothing is stored, the client is told that, and
+    the status is how the run ends.
 
     Calls that an earlier run left open and that are not to be run get their results here; the others are left to
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
-    history = run.history
-    waiting = waiting_for_client(history.messages, run.tools, history.not_the_clients)
-    answers = decided(run)
-    intake = take_in(
-        history,
-        run.input.messages,
-        waiting,
-        whole=run.input.whole,
-        server_tools=run.tools,
-        seen=run.input.seen,
-        answers=bool(run.input.answers),
-        decided=bool(answers.decisions),
-    )
-    said = any(message.role != "tool" for message in intake.messages)
-    results = [] if intake.rewind is not None else settled(run, waiting, answers, said=said)
-    results, intake, trips = _watch(run, results, intake)
-    if not (history.messages or intake.messages or history.lost):
-        return _tell_nothing(run, answers)
-    entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
-    entries.append(run_entry(run.run_id, run.agent.name, run.input.client, opens=intake.opens))
-    entries += answers.entries(run)
-    entries += _entries(run, intake, results)
-    title = "" if run.ephemeral or history.title else title_of(intake.messages)
-    if title:
-        history.title = title
-        entries.append(titled_entry(run.run_id, title))
-    entries += _state(run)
-    await run.append(*entries)
-    run.begun = True
-    history.lost.clear()
-    history.clients.add(run.input.client)
-    history.decisions |= answers.decisions
-    _take_over(run, intake, results)
-    _tell(run, intake, results)
+    placing = _placing(run)
+    answers = decided(run, run.history.pending_in(placing.messages))
+    intake = _intake(run, placing, answers)
+    if intake.told:
+        return tell_what_there_is(run, intake, answers.unknown)
+    messages = _path(run, placing, intake)
+    results = [
+        *settled(run, messages, answers, said=intake.says),
+        *answered(_clients(run, messages), intake.answers, run.history.message_ids, said=intake.says),
+    ]
+    results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
+    await _store(run, intake, answers, results, said)
+    tell_opening(run, intake, [each for each in results if each.tool_call_id not in intake.answers], answers.unknown)
     for trip in trips:
         run.tripped(trip)
-    _tell_unknown(run, answers)
-    return intake.missed
+    return None
 
 
-def _watch(run: Run, results: list[Message], intake: Intake) -> tuple[list[Message], Intake, list[Trip]]:
+def _clients(run: Run, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    return waiting_for_client(messages, run.tools, run.history.not_the_clients)
+
+
+def _placing(run: Run) -> Placing:
+    return place_messages(
+        run.history,
+        run.input.messages,
+        lambda messages: _clients(run, messages),
+        own_ids=run.input.own_ids,
+        question=_question_again(run),
+    )
+
+
+def _question_again(run: Run) -> Node | None:
+    """The last question, where the request is known to be the one that it came with."""
+    mark, asked, last = run.input.mark, run.history.question, run.history.run
+    if not mark or asked is None or not asked.message.id.startswith(mark) or last is None:
+        return None
+    under_way = last.ended_at > run.arrived or (run.waited and last.ended_at == run.arrived)
+    unread = last.unread and not run.seen(next(reversed(run.history.runs)))
+    return asked if run.input.again or under_way or unread else None
+
+
+def _intake(run: Run, placing: Placing, answers: Decided) -> Intake:
+    history, given = run.history, run.input
+    if history.tree.empty:
+        return take_whole(given.messages, run.tools) if given.whole else take_over(given.messages, history.others)
+    known = [each for each in given.answers if each.interrupt_id not in answers.unknown]
+    asked = Asked(
+        run_id=run.run_id,
+        arrived=run.arrived,
+        waited=run.waited,
+        seen=run.seen,
+        decides=bool(answers.decisions),
+        decided=bool(known),
+        again=_question_again(run) is not None,
+        empty=not (given.messages or given.answers),
+        places=given.places,
+    )
+    return read_request(history, placing, asked)
+
+
+def _path(run: Run, placing: Placing, intake: Intake) -> list[Message]:
+    """The messages behind which the run goes on."""
+    if intake.rewind is None:
+        return placing.messages
+    node = run.history.tree.find(intake.rewind)
+    return messages_of(run.history.tree.nodes(node)) if node is not None else []
+
+
+def _with_ids_of_their_own(run: Run, intake: Intake) -> list[Message]:
+    """The messages that are added, each under an id that no other message has which is shown: the client's where it
+    can be had."""
+    gone = intake.rewind is not None
+    taken: set[str] = set()
+    said: list[Message] = []
+    for message in intake.messages:
+        node = run.history.tree.find(message.id)
+        theirs = node is None or (gone and node.message.role == message.role == "user")
+        fresh = message if theirs and message.id not in taken else replace(message, id=new_id("msg"))
+        taken.add(fresh.id)
+        said.append(fresh)
+    return said
+
+
+def _watch(
+    run: Run, results: list[Message], said: list[Message], *, opens: bool
+) -> tuple[list[Message], list[Message], list[Trip]]:
     """Begin with the guards as the turn has left them, and show them what this run brings: the results of calls that
     were left open, or all that was done since the last user message of a conversation that is brought whole. What
     they say to the model stands in the results that it has not read yet. Returns both as they are to be stored, and
     what has tripped."""
-    run.watch_over(() if intake.opens else run.history.turn.acted)
-    brought = [*results, *intake.messages]
-    said = [place for place, each in enumerate(brought) if each.role == "user"]
+    run.watch_over(() if opens else run.history.turn.acted)
+    brought = [*results, *said]
+    asked = [place for place, each in enumerate(brought) if each.role == "user"]
     read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
     trips: list[Trip] = []
-    for place in range(said[-1] + 1 if said and intake.opens else 0, len(brought)):
+    for place in range(asked[-1] + 1 if asked and opens else 0, len(brought)):
         trip = run.watch.take(brought[place])
         if trip is not None and place > read:
             trips.append(trip)
             brought[place] = noted(brought[place], trip.told)
     run.offer_what_is_left()
-    return brought[: len(results)], replace(intake, messages=brought[len(results) :]), trips
+    return brought[: len(results)], brought[len(results) :], trips
 
 
-def _take_over(run: Run, intake: Intake, results: list[Message]) -> None:
-    """Change the history as it was stored."""
-    history = run.history
+async def _store(run: Run, intake: Intake, answers: Decided, results: list[Message], said: list[Message]) -> None:
+    history, ids = run.history, (run.run_id, run.agent.name)
+    entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
+    entries.append(run_entry(*ids, run.input.client, opens=intake.opens))
+    entries += answers.entries(run)
+    if intake.rewind is not None:
+        entries.append(rewound_entry(*ids, intake.rewind))
+    entries += [message_entry(*ids, each) for each in results]
+    entries += [message_entry(*ids, each, intake.origin) for each in said]
+    title = "" if run.ephemeral or history.title else title_of(said)
+    if title:
+        history.title = title
+        entries.append(titled_entry(run.run_id, title))
+    entries += _state(run, intake)
+    await run.append(*entries)
+    run.begun, run.entries = True, ()
+    history.lost.clear()
+    history.clients.add(run.input.client)
+    history.decisions |= answers.decisions
     history.turn.begin(run.run_id, intake.opens)
     if intake.rewind is not None:
         history.rewind(intake.rewind)
         history.turn.rewound(run.run_id)
     for message in results:
         history.add(message, run_id=run.run_id)
-    for message in intake.messages:
+    for message in said:
         history.add(message, intake.origin, run_id=run.run_id)
 
 
-def _tell_nothing(run: Run, answers: Decided) -> bool:
-    """Nothing was said that counts, and there is nothing to go on with: no session begins with it."""
-    run.announce()
-    _tell_unknown(run, answers)
-    return True
-
-
-def _tell_unknown(run: Run, answers: Decided) -> None:
-    for interrupt_id in answers.unknown:
-        run.emit(Custom(run_id=run.run_id, name="unknown_interrupt", value={"interruptId": interrupt_id}))
-
-
-def _entries(run: Run, intake: Intake, lost: list[Message]) -> list[Entry]:
-    ids = run.run_id, run.agent.name
-    rewound = [] if intake.rewind is None else [rewound_entry(*ids, intake.rewind)]
-    results = [message_entry(*ids, each) for each in lost]
-    return rewound + results + [message_entry(*ids, each, intake.origin) for each in intake.messages]
-
-
-def _state(run: Run) -> list[Entry]:
-    """The client's state becomes the session's where it brings one. An empty one is what a fresh client
-    sends and takes nothing away; the client is told what there is."""
+def _state(run: Run, intake: Intake) -> list[Entry]:
+    """The state as it stood where the history goes on, and the client's on top of it. An empty one is what a fresh
+    client sends and takes nothing away; the client is told what there is."""
+    stood = None if intake.rewind is None else _stood(run, intake.rewind)
+    entries = [] if stood is None else _changed(run, stood[0])
     given = run.input.state
-    if given is None or given == {}:
-        return []
-    run.told_state = True  # it knows its own
-    change = run.change_state(copy_of(given))
+    return entries if given is None or given == {} else entries + _changed(run, copy_of(given))
+
+
+def _stood(run: Run, after: str) -> tuple[Any] | None:
+    since = run.history.tree.since(after)
+    return state_since(run.entries, run.agent.name, since) if since else None
+
+
+def _changed(run: Run, value: Any) -> list[Entry]:
+    run.told_state = True  # it is told whole, or the client knows its own
+    change = run.change_state(value)
     run.told_state = False  # the first change in a run goes out whole
     return [] if change is None else [change[0]]
-
-
-def _tell(run: Run, intake: Intake, lost: list[Message]) -> None:
-    run.announce()
-    history = run.history
-    if history.state is not None and history.state != {} and not same_json(history.state, run.input.state):
-        run.told_state = True
-        size = size_of_json(to_json(history.state))
-        run.emit(StateSnapshot(run_id=run.run_id, value=copy_of(history.state), size=size))
-    if intake.rewind is not None:
-        run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
-    unasked = [message for message in intake.messages if message.role == "tool" and message.status == "not_run"]
-    for result in (*lost, *unasked):  # the client knows its own answers; these are ours
-        tell(run, result)
-    if intake.missed:
-        clients = frozenset(history.clients)
-        run.emit(MessagesSnapshot(run_id=run.run_id, messages=tuple(history.messages), clients=clients))
-        run.answer = next((each for each in reversed(history.messages) if each.role == "assistant"), None)
-        if run.answer is not None:
-            run.emit(FinalOutput(run_id=run.run_id, reply_id=run.answer.id, text=run.answer.text))

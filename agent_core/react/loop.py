@@ -46,8 +46,9 @@ async def react(run: Run) -> RunStatus:
     Raises ModelError, RunError or Stopped; the history may then hold open calls, which are the
     caller's to settle.
     """
-    if await begin(run):
-        return "completed"
+    told = await begin(run)
+    if told is not None:
+        return told
     if not run.history.messages:
         return "completed"  # nothing was said that counts: a model refuses an empty conversation
     status = await act_again(run)

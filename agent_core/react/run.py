@@ -76,6 +76,10 @@ def _always() -> None:
     pass
 
 
+def _never(run_id: str) -> bool:  # noqa: ARG001  # the signature of `seen`
+    return False
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """The state of one run. It is made by Engine.admit and lives as long as the run does.
@@ -86,6 +90,11 @@ class Run:
     history. `alive` raises LeaseLost where the worker has to take its leases for lost. An `ephemeral` run's
     session is forgotten at its end, unless calls wait for the client. `room` is what all runs share for storing
     long answers that broke off. The `ticket` is taken when all else is there.
+
+    `arrived` is when the run was admitted, in milliseconds since the epoch, and `waited` says that another held its
+    session then; `seen` tells whether somebody has read the end of the run with this id since it was stored.
+    `entries` are the session's as they stood when the run began, until it has taken its input in. `told` is the
+    earlier run that this one only tells of.
     """
 
     run_id: str
@@ -118,6 +127,11 @@ class Run:
     alive: Callable[[], None] = _always
     told_state: bool = False
     begun: bool = False
+    arrived: int = 0
+    waited: bool = False
+    seen: Callable[[str], bool] = _never
+    entries: Sequence[Entry] = ()
+    told: str = ""
     began: float = field(default_factory=monotonic)
     watch: Watch = field(init=False)
     nudge: str = ""

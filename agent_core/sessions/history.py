@@ -1,6 +1,6 @@
 """The folds: what a session's entries amount to for one agent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +76,11 @@ class History:
     @property
     def pending(self) -> tuple[Interrupt, ...]:
         """The interrupts that wait for an answer: those of calls at the tail that have no result."""
-        calls = open_calls(self.messages) if self.asked else ()
+        return self.pending_in(self.messages)
+
+    def pending_in(self, messages: Sequence[Message]) -> tuple[Interrupt, ...]:
+        """The same where these messages are what is shown."""
+        calls = open_calls(messages) if self.asked else ()
         found = (self.asked[call.id] for call in calls if call.id in self.asked)
         return tuple(each for each in found if each.id not in self.decisions)
 
@@ -101,11 +105,6 @@ class History:
         return next(reversed(self.runs.values()), None)
 
     @property
-    def broken(self) -> bool:
-        """Whether the agent's own last run was lost with its worker."""
-        return self.agent in self.lost.values()
-
-    @property
     def question(self) -> Node | None:
         """What the user has asked last, of what is shown."""
         return next((node for node in reversed(self.tree.nodes()) if node.asks), None)
@@ -122,11 +121,11 @@ class History:
             if origin:
                 self.foreign.update((call.id, origin) for call in message.tool_calls)
 
-    def rewind(self, after: str) -> int:
+    def rewind(self, after: str, seq: int = 0) -> int:
         """Show the conversation up to this message and the results of its calls, as it was last shown; nothing of
-        it where the id is empty. An id that nobody knows changes nothing. Returns for how many messages that changed
-        whether they are shown."""
-        return self.tree.rewind(after)
+        it where the id is empty. An id that nobody knows changes nothing. `seq` is the number of the entry that says
+        so, where it is known. Returns for how many messages that changed whether they are shown."""
+        return self.tree.rewind(after, seq)
 
 
 def history_of(entries: Iterable[Entry], agent: str) -> History:
@@ -195,7 +194,7 @@ def _take(
             history.started[body.call_id] = body.key
             history.call_ids.add(body.call_id)  # no later call may be taken for it
         case RewoundBody() if body.agent == agent:
-            history.rewind(body.after)
+            history.rewind(body.after, entry.seq)
             history.turn.rewound(entry.run_id)
         case StateBody():
             states.append(body)
@@ -208,3 +207,23 @@ def _take(
         case ForkedBody():
             history.asked.clear()
             history.decisions.clear()
+
+
+def state_since(entries: Sequence[Entry], agent: str, seq: int) -> tuple[Any] | None:
+    """The session's state as it stood in front of the entry `seq`; None where nobody has changed it since, or where
+    another agent has."""
+    agents: dict[str, str] = {}
+    earlier: list[Entry] = []
+    changed = False
+    for entry in entries:
+        if entry.kind == "state":
+            if entry.seq < seq:
+                earlier.append(entry)
+            elif agents.get(entry.run_id) == agent:
+                changed = True
+            else:
+                return None
+        elif entry.kind == "run":
+            body = body_of(entry)
+            agents[entry.run_id] = body.agent if isinstance(body, RunBody) else ""
+    return (history_of(earlier, agent).state,) if changed else None

@@ -23,10 +23,23 @@ class Node:
 
     - run_id, seq: the run that it came with, and the number of its entry; 0 while that is not known
     - observed: it was appended without reasoning, and no client shows it
-    - shown: whether it is on the path that is shown now
+    - shown: whether it is on the path that is shown now; `left` is the number of the entry that rewound it away last
+    - next: what was shown behind it last
     """
 
-    __slots__ = ("_order", "_places", "message", "observed", "parent", "results", "run_id", "seq", "shown")
+    __slots__ = (
+        "_order",
+        "_places",
+        "left",
+        "message",
+        "next",
+        "observed",
+        "parent",
+        "results",
+        "run_id",
+        "seq",
+        "shown",
+    )
 
     def __init__(self, message: Message, parent: "Node | None", run_id: str, seq: int, observed: bool) -> None:
         self.message = message
@@ -36,6 +49,8 @@ class Node:
         self.seq = seq
         self.observed = observed
         self.shown = True
+        self.left = 0
+        self.next: Node | None = None
         self._order: dict[str, int] | None = None
         self._places: list[int] = []
 
@@ -64,13 +79,14 @@ class Node:
 class Tree:
     """`message_ids` are those of the messages on the path that is shown."""
 
-    __slots__ = ("_by_call", "_by_id", "_same", "_shown", "_tail", "message_ids")
+    __slots__ = ("_by_call", "_by_id", "_same", "_shown", "_start", "_tail", "message_ids")
 
     def __init__(self) -> None:
         self.message_ids: set[str] = set()
         self._by_id: dict[str, Node] = {}
         self._by_call: dict[str, Node] = {}
         self._same: dict[str, list[Node]] = {}  # of ids that several calls have, as in conversations from outside
+        self._start: Node | None = None  # what was shown first, last
         self._tail: Node | None = None
         self._shown: list[Message] | None = []  # None where it has to be put together anew
 
@@ -104,7 +120,9 @@ class Tree:
         """Add a message behind the last one; a result to its call."""
         node = self.find_call(message.tool_call_id or "") if message.role == "tool" else None
         if node is None:
-            node = self._tail = Node(message, self._tail, run_id, seq, observed)
+            node = Node(message, self._tail, run_id, seq, observed)
+            self._link(node)
+            self._tail = node
             self._make(node)
             at_end = True
         else:
@@ -118,16 +136,36 @@ class Tree:
         elif self._shown is not None:
             self._shown.append(message)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever said."""
+        return self._start is None
+
     def _make(self, node: Node) -> None:
         for call in node.message.tool_calls:
             if call.id in self._by_call:
                 self._same.setdefault(call.id, [self._by_call[call.id]]).append(node)
             self._by_call[call.id] = node
 
-    def rewind(self, after: str) -> int:
+    def _link(self, node: Node) -> None:
+        if node.parent is None:
+            self._start = node
+        else:
+            node.parent.next = node
+
+    def since(self, after: str) -> int:
+        """The number of the entry since which the path that ends on this message has not been what is shown: that of
+        what stood behind it last, or that of the rewind which took it away. 0 where that is not known."""
+        node = self._by_id.get(after)
+        behind = self._start if node is None else node.next
+        if behind is not None:
+            return behind.seq
+        return 0 if node is None or node.shown else node.left
+
+    def rewind(self, after: str, seq: int = 0) -> int:
         """Show the path that ends on this message and the results of its calls, as it was last shown; nothing
-        where the id is empty. An id that nobody knows changes nothing. Returns how many messages are shown for it,
-        or not any more."""
+        where the id is empty. An id that nobody knows changes nothing. `seq` is the number of the entry that says
+        so. Returns how many messages are shown for it, or not any more."""
         node = self._by_id.get(after)
         if node is None and after:
             return 0
@@ -141,11 +179,12 @@ class Tree:
         for each in _up(self._tail):
             if each is common:
                 break
-            each.shown = False
+            each.shown, each.left = False, seq
             self.message_ids.difference_update(_ids(each))
         hidden = count - len(self.message_ids)
         for each in reversed(fresh):
             each.shown = True
+            self._link(each)
             self.message_ids.update(_ids(each))
             self._by_id.update((message_id, each) for message_id in _ids(each))
             self._by_call.update((call.id, each) for call in each.message.tool_calls)

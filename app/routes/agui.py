@@ -9,7 +9,7 @@ from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.limits import read_json_body
 from app.routes.leaving import on_disconnect_of
-from app.routes.runs import LAST_EVENT_ID, event_id, reattach
+from app.routes.runs import LAST_EVENT_ID, event_id, from_log, reattach
 from app.routes.starting import streamed
 from app.runs.run import Manner
 from app.services import services_of
@@ -26,7 +26,8 @@ async def run_agent(request: Request) -> Response:
 
     What is wrong with the request is an HTTP status in the one error shape; from the first byte of the
     stream on, whatever happens ends it with exactly one RUN_FINISHED or RUN_ERROR. With `Last-Event-ID`, a
-    run that is known goes on from there instead of being started.
+    run that is known goes on from there instead of being started. The same request again, under the same `runId`,
+    joins the run from its first event on while that is under way.
     """
     services = services_of(request)
     settings = services.settings
@@ -39,6 +40,9 @@ async def run_agent(request: Request) -> Response:
         again = await reattach(request, key, asked.run_id, LAST_EVENT_ID, asked)
         if again is not None:
             return again
+    joined = services.runs.find(key.user_id, key.session_id, asked.run_id)
+    if joined is not None and joined.is_asked_by(agent, asked.input):
+        return await from_log(request, joined, None, asked=asked)
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     wire = AguiStream(
@@ -51,11 +55,7 @@ async def run_agent(request: Request) -> Response:
     )
     served = services.runs.start(
         agent,
-        replace(
-            asked.input,
-            seen=services.runs.was_read(key.user_id, key.session_id),
-            client=asked.client,
-        ),
+        replace(asked.input, client=asked.client),
         user_id=key.user_id,
         session_id=key.session_id,
         run_id=asked.run_id,

@@ -147,7 +147,7 @@ def _begin(
     """Start a run with the answers. Raises what Runs.start does."""
     services = services_of(request)
     wire = AguiStream(key.session_id, run_id, Dialect.V1, [make() for make in services.converters])
-    given = RunInput(answers=tuple(answers), seen=services.runs.was_read(key.user_id, key.session_id), client=CLIENT)
+    given = RunInput(answers=tuple(answers), client=CLIENT)
     served = services.runs.start(
         agent,
         given,

@@ -1,7 +1,7 @@
 """`POST /v1/chat/completions` and `GET /v1/models`: the same runs, for OpenAI's SDKs.
 
 Without `X-Session-Id` the body is the conversation, in a session that is forgotten with the run; with it,
-the server's history counts, and only what is new in the body is taken.
+the server's history counts, and what the body means beside it is found by its texts.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import read_json_body
 from app.routes.leaving import on_disconnect_of
-from app.runs.earlier import Broken, Given, find_earlier
+from app.runs.earlier import Given, find_earlier
 from app.runs.halves import Half, half_of
 from app.runs.repeats import Claim
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
@@ -56,18 +56,18 @@ async def chat_completions(request: Request) -> Response:
         user_of(request), body, headers.get("idempotency-key"), headers.get("x-stainless-retry-count"), session_id
     )
     on_disconnect = on_disconnect_of(request, agent, services.settings)
-    served, earlier = services.repeats.find(claim), None
+    served, again = services.repeats.find(claim), False
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     if served is None and session_id is not None and claim.is_second:
         key = SessionKey(user_id=claim.user_id, session_id=session_id)
-        found = await find_earlier(services.engine, key, agent, claim)
-        if isinstance(found, Given):
-            return _given(asked, session_id, found, converters)
-        # The same request may have begun in the meantime.
-        served, earlier = services.repeats.find(claim), found
+        earlier = await find_earlier(services.engine, key, agent, claim)
+        if earlier is not None and earlier.given is not None:
+            return _given(asked, session_id, earlier.given, converters)
+        again = earlier is not None
+        served = services.repeats.find(claim)  # the same request may have begun in the meantime
     if served is None:
-        served = _begin(services, agent, asked, claim, on_disconnect, earlier)
+        served = _begin(services, agent, asked, claim, on_disconnect, again=again)
     attached = served.attach()
     attached.patience = _client_timeout(request) if claim.may_repeat else None
     try:
@@ -108,14 +108,10 @@ def _session_of(request: Request) -> str | None:
 
 
 def _begin(
-    services: Services,
-    agent: Agent,
-    asked: ChatRequest,
-    claim: Claim,
-    on_disconnect: OnDisconnect,
-    earlier: Broken | None,
+    services: Services, agent: Agent, asked: ChatRequest, claim: Claim, on_disconnect: OnDisconnect, *, again: bool
 ) -> ServedRun:
-    """Start the run, which goes on without a client only where it has a session to leave its answer in."""
+    """Start the run, which goes on without a client only where it has a session to leave its answer in. `again` says
+    that the same request came before and got no answer."""
     # Only a client that counts its retries, or brings a key, can come again; the others' runs are not kept.
     manner = Manner(keep=claim.may_repeat)
     if claim.session_id is None:
@@ -124,11 +120,11 @@ def _begin(
         if on_disconnect == "continue":
             manner = Manner(keep=True, timed=True, on_disconnect="continue")
         # The same request, if it comes again, finds its messages by their ids.
-        stem = new_id(claim.marks[1] if claim.may_repeat else "in")
-        messages = earlier.messages if earlier is not None else asked.news(stem)
+        mark = claim.marks[1]
+        messages = asked.under(new_id(mark))
         served = services.runs.start(
             agent,
-            replace(asked.input, messages=messages, whole=False),
+            replace(asked.input, messages=messages, whole=False, own_ids=False, mark=mark, again=again),
             user_id=claim.user_id,
             session_id=claim.session_id,
             run_id=new_id("run"),

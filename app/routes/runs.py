@@ -54,7 +54,7 @@ async def reattach(
     services = services_of(request)
     served = services.runs.find(key.user_id, key.session_id, run_id)
     if served is not None and served.log.readable:
-        return await _from_log(request, served, event_id(request, name), name, asked)
+        return await from_log(request, served, event_id(request, name), name, asked)
     try:
         past = await find_past(services.engine, key, run_id)
     except HeldElsewhere:
@@ -83,9 +83,15 @@ def event_id(request: Request, name: str) -> FrameId | None:
     return found
 
 
-async def _from_log(
-    request: Request, served: ServedRun, after: FrameId | None, name: str, asked: AguiRequest | None
+async def from_log(
+    request: Request,
+    served: ServedRun,
+    after: FrameId | None,
+    name: str = LAST_EVENT_ID,
+    asked: AguiRequest | None = None,
 ) -> Response:
+    """The run's events behind `after`, all where that is None, as a stream that goes on with it. `name` is where in the
+    request `after` stands. Raises InvalidRequest for one that the run has not sent."""
     services = services_of(request)
 
     def make() -> AguiStream:

@@ -1,8 +1,8 @@
 """What a named session knows of a request that came before, also where this process does not, or not any more.
 
-The messages that a request brought are stored under ids made of its claim. So a retry finds them, and is not
-stored a second time: an answer that was given to them is given out again, and a run that failed or was lost
-is taken up where it stopped.
+The messages that a request brought are stored under ids made of its claim. So a retry finds them: an answer that was
+given to them is given out again, and where there is none, the run that the retry starts goes on where the other
+stopped.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from agent_core.events import (
 )
 from agent_core.messages import Message
 from agent_core.react.edits import edit_event
-from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, StartedBody, body_of
+from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import SAVING
 from app.runs.repeats import BODY_SECONDS, KEY_SECONDS, Claim, OtherBody
@@ -49,17 +49,15 @@ class Given:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
-    """A request that got no answer. `messages` are what a run needs to go on: none where the history ends with
-    something to answer, else the history up to the question, behind which it is then rewound."""
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The same request came before: the answer that it was given, None where it got none."""
 
-    messages: tuple[Message, ...]
+    given: Given | None
 
 
-async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Claim) -> Given | Broken | None:
-    """What became of the same request in this session; None where it is not known, or where the conversation
-    went on without an answer to it.
+async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Claim) -> Earlier | None:
+    """What became of the same request in this session; None where it is not known, or too old.
 
     Raises OtherBody for a key that came with another body, SessionBusy while it is still being answered, and
     RunError where the store fails.
@@ -83,7 +81,7 @@ async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Cla
             # Behind one that waits for somebody, the answer may have come, and a later run of the same turn.
             if found[1] not in ("approval", "waiting"):
                 break
-    return _broken(entries, at, tail, agent) if found is None else _given(entries, *found, agent)
+    return Earlier(None if found is None else _given(entries, *found, agent))
 
 
 def _place_of(entries: Sequence[Entry], agent: Agent, claim: Claim) -> int | None:
@@ -158,18 +156,3 @@ def _said(run_id: str, message: Message) -> Iterator[Event]:
         yield ToolCallStart(**ids, name=call.name)
         yield ToolCallDelta(**ids, text=call.arguments)
         yield ToolCallEnd(**ids)
-
-
-def _broken(entries: Sequence[Entry], at: int, tail: Sequence[Entry], agent: Agent) -> Broken | None:
-    history = history_of(entries, agent.name)
-    asked = next(_message(entries[at], agent))
-    if len(tail) < len(entries) - at or asked.id not in history.message_ids:
-        return None
-    if history.messages and history.messages[-1].role != "assistant":
-        return Broken(messages=())
-    # Half an answer. It is said anew, but no tool that had begun runs a second time.
-    acted = any(isinstance(body_of(entry), StartedBody) for entry in tail if entry.kind == "started")
-    if acted or asked.role != "user":
-        return Broken(messages=())
-    place = next(n for n, message in enumerate(history.messages) if message.id == asked.id)
-    return Broken(messages=tuple(history.messages[: place + 1]))

@@ -15,6 +15,9 @@ from app.settings import Settings
 LAST = 20.0
 """Seconds that stopped runs get to pair and save; each has limits of its own that are shorter."""
 
+MOST_READ = 10_000
+"""Runs of which it is remembered that they were read after their end; the oldest go first."""
+
 Name = tuple[str, str, str]
 """A run's user, session and id. An id may come again: it is the latest attempt's then."""
 
@@ -30,7 +33,7 @@ class Runs:
         self._seconds = settings.run_seconds
         self._runs: set[ServedRun] = set()
         self._known: dict[Name, ServedRun] = {}
-        self._read: set[tuple[str, str]] = set()
+        self._read: dict[Name, None] = {}  # those whose end was stored unread, the oldest first
         self.shelf = Shelf(settings.log_seconds, settings.log_bytes, self._runs)
 
     def __len__(self) -> int:
@@ -46,10 +49,12 @@ class Runs:
         for (user, session, _), served in list(self._known.items()):
             if (user, session) == (user_id, session_id) and served not in self._runs:
                 served.drop()
+        for name in [name for name in self._read if name[:2] == (user_id, session_id)]:
+            del self._read[name]
 
-    def was_read(self, user_id: str, session_id: str) -> bool:
-        """Whether somebody has read the session's last run to its end since it ended."""
-        return (user_id, session_id) in self._read
+    def was_read(self, user_id: str, session_id: str, run_id: str) -> bool:
+        """Whether somebody has read this run to its end since it ended."""
+        return (user_id, session_id, run_id) in self._read
 
     def start(
         self,
@@ -69,27 +74,40 @@ class Runs:
         if self.draining:
             raise RunError("draining")
         run = self._engine.admit(
-            agent, given, user_id=user_id, session_id=session_id, run_id=run_id, ephemeral=ephemeral
+            agent,
+            given,
+            user_id=user_id,
+            session_id=session_id,
+            run_id=run_id,
+            ephemeral=ephemeral,
+            seen=partial(self.was_read, user_id, session_id),
         )
         served = ServedRun(self._engine, run, self._seconds, manner, most=self.most, grown=self.shelf.weigh)
         name = (user_id, session_id, run_id)
         earlier, self._known[name] = self._known.get(name), served
-        if earlier is not None and earlier not in self._runs:
-            earlier.drop()
         self._runs.add(served)
-        self._read.discard((user_id, session_id))
         served.when_read(partial(self._was_read, name, served))
-        served.when_done(lambda _: self._ended(name, served))
+        served.when_done(lambda _: self._ended(name, served, earlier))
         served.when_dropped(partial(self._dropped, name, served))
         return served
 
     def _was_read(self, name: Name, served: ServedRun) -> None:
-        if served.log.keeps and self._known.get(name) is served:
-            self._read.add(name[:2])
+        if self._known.get(name) is served or served.told:
+            self._read[name[0], name[1], served.told or name[2]] = None
+            while len(self._read) > MOST_READ:
+                del self._read[next(iter(self._read))]
 
-    def _ended(self, name: Name, served: ServedRun) -> None:
+    def _ended(self, name: Name, served: ServedRun, earlier: ServedRun | None) -> None:
         self._runs.discard(served)
-        if served.log.keeps and self._known.get(name) is served:
+        newest = self._known.get(name) is served
+        if earlier is not None and earlier not in self._runs:
+            if newest and served.told == name[2] and earlier.log.readable:
+                self._known[name], newest = earlier, False  # a client that lost its stream may come back to it
+            else:
+                earlier.drop()
+        if not served.told:
+            self._read.pop(name, None)  # of an earlier attempt under this id
+        if served.log.keeps and newest:
             self.shelf.put(served)
         else:
             served.drop()
@@ -97,7 +115,6 @@ class Runs:
 
     def _dropped(self, name: Name, served: ServedRun) -> None:
         self.shelf.take(served)
-        self._read.discard(name[:2])
         if self._known.get(name) is served and served not in self._runs:
             del self._known[name]
 

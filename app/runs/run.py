@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from time import monotonic, time
 from typing import Literal
 
+from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.react.interrupts import StopReason
 from agent_core.react.pairing import open_calls
 from agent_core.react.run import Run
+from agent_core.run_input import RunInput
 from app.runs.log import Log, Reader
 from app.runs.picture import picture_of
 from converters.agui.dialect import Dialect
@@ -47,7 +49,8 @@ class ServedRun:
     goes on, as its manner says; what it did is saved. Where it is kept, it can be read again from its first
     event on, or, where it became too long for that, from a picture on.
 
-    `most` and `grown` are the log's.
+    `most` and `grown` are the log's. `told` is the earlier run that it only told of, empty for any other or as long as
+    it is under way.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class ServedRun:
         )
         self._engine = engine
         self._run: Run | None = run  # None when it has ended: a log that is kept must not keep all of the run
+        self.told = ""
         self._waiting: tuple[str, ...] = ()
         self._acted = False
         self._dropped: Callable[[], None] | None = None
@@ -100,7 +104,15 @@ class ServedRun:
         """Whether a tool has begun to run."""
         return self._acted if self._run is None else bool(self._run.started)
 
+    def is_asked_by(self, agent: Agent, given: RunInput) -> bool:
+        """Whether it is under way, and this is the request that it was started by."""
+        run = self._run
+        same = run is not None and run.agent is agent and run.input.messages == given.messages
+        return same and run is not None and run.input.answers == given.answers
+
     def _let_go(self) -> None:
+        assert self._run is not None
+        self.told = self._run.told
         self._waiting, self._acted, self._run = self.waiting, self.acted, None
 
     def when_done(self, act: Callable[["asyncio.Task[AgentEnd | RunFailed]"], None]) -> None:

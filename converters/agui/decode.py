@@ -73,7 +73,8 @@ def parse_run_input(body: bytes) -> AguiRequest:
         reasoning=any(message.role == "reasoning" for message in given.messages),
         parent_run_id=given.parent_run_id,
         input=RunInput(
-            messages=messages,
+            messages=tuple(messages.values()),
+            places=tuple(messages),
             tools=_tools(given.tools or ()),
             context=tuple(ContextItem(description=each.description, value=each.value) for each in given.context or ()),
             state=given.state,

@@ -24,12 +24,13 @@ LONGEST_ID = 256
 """The most characters of a message's id."""
 
 
-def to_messages(messages: Iterable[AguiMessage]) -> tuple[Message, ...]:
-    """The messages that a model may see, in order; of two with one id the first counts.
+def to_messages(messages: Iterable[AguiMessage]) -> dict[int, Message]:
+    """The messages that a model may see, in order, each under its index; of two with one id the first counts.
 
     Reasoning and activity are left out. Raises InvalidRequest for an id that cannot be used.
     """
-    found: dict[str, Message] = {}
+    found: dict[int, Message] = {}
+    ids: set[str] = set()
     for index, each in enumerate(messages):
         message = _message(each)
         if message is None:
@@ -37,8 +38,10 @@ def to_messages(messages: Iterable[AguiMessage]) -> tuple[Message, ...]:
         if not 0 < len(message.id) <= LONGEST_ID:
             path = step(step("messages", index), "id")
             raise invalid(f"{path}: must have 1 to {LONGEST_ID} characters.", path)
-        found.setdefault(message.id, message)
-    return tuple(found.values())
+        if message.id not in ids:
+            ids.add(message.id)
+            found[index] = message
+    return found
 
 
 def _message(message: AguiMessage) -> Message | None:

@@ -7,6 +7,7 @@ import orjson
 
 from agent_core.events import Event, MessagesSnapshot, Rewound, StateDelta, StateSnapshot
 from agent_core.messages import Message
+from agent_core.shortened import note_of
 from converters.agui.custom import custom
 from converters.agui.dialect import take_reasoning
 from converters.agui.encode import compose
@@ -122,7 +123,7 @@ def _shortened_part(part: Members, limit: int) -> Members:
         return {"type": "text", "text": cut(part["text"], limit)}
     if len(part["source"]["value"]) <= limit:
         return part
-    return {"type": "text", "text": f"[{part['type']} of {len(part['source']['value'])} characters, not shown here]"}
+    return {"type": "text", "text": note_of(part["type"], len(part["source"]["value"]))}
 
 
 def _shortened_call(call: Members, limit: int) -> Members:

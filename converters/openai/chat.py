@@ -17,6 +17,7 @@ from converters.openai.chunks import DONE, Chunks, read_frame
 from converters.openai.concerns import Adopted, Calls, Ends, Reasoning, Rest, Text
 from converters.openai.errors import error_frame
 from converters.openai.interrupts import listed, words_for
+from converters.openai.told import unfolded
 from converters.openai.usage import usage_of
 from converters.wire import to_json
 
@@ -84,7 +85,7 @@ class ChatStream:
             return b""
         out = [self._open()]
         convert = self._chain.convert
-        for event in events:
+        for event in unfolded(events):
             try:
                 for frame in convert(event):
                     out.append(frame.data)

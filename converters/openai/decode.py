@@ -4,6 +4,7 @@ Whatever SDKs send by themselves is accepted, unknown members included; what can
 by name (see `options`).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as with_members
@@ -39,15 +40,23 @@ class ChatRequest:
     answered: tuple[str, ...]
 
     def news(self, stem: str) -> tuple[Message, ...]:
-        """The trailing messages, those of the user and of tools under ids that begin with the stem.
+        """The trailing messages, those of the user and of tools under ids that begin with the stem."""
+        return _under(stem, self.trailing)
+
+    def under(self, stem: str) -> tuple[Message, ...]:
+        """All messages, those of the user and of tools under ids that begin with the stem.
 
         A person may say the same thing twice: by its place and content it would pass for a message of an
-        earlier request that was as short. Instructions that come again are the same ones.
+        earlier request that was as short. Instructions go by their texts.
         """
-        return tuple(
-            with_members(each, id=f"{stem}_{at}") if each.role in ("user", "tool") else each
-            for at, each in enumerate(self.trailing)
-        )
+        return _under(stem, self.input.messages)
+
+
+def _under(stem: str, messages: Iterable[Message]) -> tuple[Message, ...]:
+    return tuple(
+        with_members(each, id=f"{stem}_{at}") if each.role in ("user", "tool") else each
+        for at, each in enumerate(messages)
+    )
 
 
 def parse_chat(body: bytes) -> ChatRequest:

@@ -28,13 +28,13 @@ async def leave_at_once(up: Running, body: dict[str, object], go_on: asyncio.Eve
     await until(lambda: quiet(up))
 
 
-async def test_a_retry_of_only_the_new_message_is_told_the_answer_and_asks_no_model() -> None:
+async def test_a_retry_under_the_same_run_id_is_told_the_answer_and_asks_no_model() -> None:
     model = ScriptedModel([says("one"), says("two"), says("never")])
     async with serving(Agent("a", model)) as up:
         await run(up.url, run_input("first"))
         second = run_input("second")
         await run(up.url, second)
-        frames = await run(up.url, again(second, "retry"))
+        frames = await run(up.url, second)
         assert types_of(frames) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
         assert [each["content"] for each in frames[1]["messages"]] == ["first", "one", "second", "two"]
         assert len(model.requests) == 2

@@ -296,11 +296,16 @@ async def test_a_new_message_an_edit_and_a_regenerate_begin_anew_and_nothing_els
 
 
 async def test_a_request_that_comes_again_after_a_failure_goes_on_with_its_turn() -> None:
+    failed: set[int] = set()
+
     def step(request: ModelRequest) -> Sequence[Any]:
         done = sum(1 for message in request.messages if message.role == "tool")
         if not request.tools:
             return says(HONEST)
-        return [ModelError("model_refused")] if done and done % 2 == 0 else calls(("look", counted(done)))
+        if done and done % 2 == 0 and done not in failed:
+            failed.add(done)
+            return [ModelError("model_refused")]
+        return calls(("look", counted(done)))
 
     client = Client(step, guards=Guards(turn_iterations=7, repeats=None))
     for _ in range(20):

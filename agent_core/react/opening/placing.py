@@ -1,0 +1,260 @@
+"""Where the messages of a request stand in the history.
+
+A client sends messages; some are copies of ours, under our ids or under new ones. What decides is, in this order: the
+id of a message, the ids of an assistant message's calls, and, for a user message in front of the last one, its text
+between its neighbours. What cannot be placed is new where it stands behind all that can, and passed over elsewhere.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent_core.messages import Message, ToolCall
+from agent_core.sessions.history import History
+from agent_core.sessions.tree import Node, messages_of
+from agent_core.shortened import shows
+
+RULES = frozenset({"system", "developer"})
+"""Roles of messages that are no part of the conversation's turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A message of the request, at the index `at` there, that is known: a step of the path, or a result of one.
+    `by_text` says that only its text says so."""
+
+    at: int
+    node: Node
+    message: Message
+    by_text: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Placing:
+    """What a request says of the history.
+
+    - path: the history as the client shows it: ours, or where its last known message was rewound away, the path to
+      that one, which is `hidden` then
+    - places: the messages that are known, in the order of the request
+    - furthest: the last of them; None where there is none behind the beginning of the first question
+    - news: the user's new messages in order, each with its index; `borrowed` what other agents of the session have
+    - rules: the system and developer messages
+    - answers: to the client's open calls, each under its call's id; `waiting` are these calls, in their order
+    - answered: some tool message answers a call that has its result already
+    - edit: the message that the request ends on, where it is known and says something else now
+    - ignored: the user's messages that are passed over, each with its index
+    """
+
+    path: list[Node]
+    hidden: bool = False
+    places: list[Place] = field(default_factory=list)
+    furthest: Place | None = None
+    news: list[tuple[int, Message]] = field(default_factory=list)
+    borrowed: list[Message] = field(default_factory=list)
+    rules: list[tuple[int, Message]] = field(default_factory=list)
+    waiting: tuple[ToolCall, ...] = ()
+    answers: dict[str, Message] = field(default_factory=dict)
+    answered: bool = False
+    edit: Place | None = None
+    ignored: list[tuple[int, Message]] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The path's messages."""
+        return messages_of(self.path)
+
+    @property
+    def last(self) -> Place | None:
+        """The known message that the request ends on."""
+        return self.places[-1] if self.places else None
+
+    def behind(self, node: Node) -> list[Node]:
+        """What stands behind the node on the path; nothing where it is not on it."""
+        if node not in self.path:
+            return []
+        return self.path[self.path.index(node) + 1 :]
+
+
+def place(
+    history: History,
+    messages: Sequence[Message],
+    clients: Callable[[Sequence[Message]], tuple[ToolCall, ...]],
+    *,
+    own_ids: bool = True,
+    question: Node | None = None,
+) -> Placing:
+    """Place the messages. `clients` finds the calls that wait for the client at the end of a conversation.
+
+    Without `own_ids`, the ids of the messages are not the client's, and say nothing. `question` is the question that
+    is known to come again, where it does: then nothing that the user says is new.
+    """
+    return _Placer(history, messages, own_ids, question).place(clients)
+
+
+class _Placer:
+    def __init__(self, history: History, messages: Sequence[Message], own_ids: bool, question: Node | None) -> None:
+        self.history = history
+        self.tree = history.tree
+        self.messages = messages
+        self.own_ids = own_ids
+        self.question = question
+        self.known: dict[int, Place] = {}
+        self.users = [at for at, message in enumerate(messages) if message.role == "user"]
+
+    def place(self, clients: Callable[[Sequence[Message]], tuple[ToolCall, ...]]) -> Placing:
+        for at, message in enumerate(self.messages):
+            node = self._known(message)
+            if node is not None:
+                self.known[at] = Place(at, node, message)
+        ends = [at for at, each in self.known.items() if each.message.role != "tool"]
+        path, hidden = self._path(ends)
+        found = Placing(path=path, hidden=hidden)
+        found.waiting = clients(found.messages)
+        self._take_results(found)
+        by_id = bool(self.known)
+        where = {id(node): step for step, node in enumerate(path)}
+        self._place_by_text(path, where, by_id)
+        found.places = [self.known[at] for at in sorted(self.known)]
+        found.rules = [(at, each) for at, each in enumerate(self.messages) if each.role in RULES]
+        found.furthest = self._furthest(found.places, path, where)
+        self._take_new(found, by_id)
+        self._find_edit(found)
+        return found
+
+    def _known(self, message: Message) -> Node | None:
+        """The node of a message that its id tells, or of an answer its calls."""
+        if message.role == "user" and self.own_ids:
+            node = self.tree.find(message.id)
+            return node if node is not None and node.message.id == message.id and node.message.role == "user" else None
+        if message.role == "assistant":
+            node = self.tree.find(message.id) if self.own_ids else None
+            if node is not None and node.message.role == "assistant":
+                return node
+            calls = (self.tree.find_call(call.id) for call in message.tool_calls)
+            return next((node for node in calls if node is not None), None)
+        return None
+
+    def _path(self, ends: Sequence[int]) -> tuple[list[Node], bool]:
+        """The path that the client shows, and whether it has to be shown again."""
+        shown = self.tree.nodes()
+        first = next((step for step, node in enumerate(shown) if node.asks), len(shown))
+        opening = {id(node) for node in shown[:first]}
+        last = next((self.known[at].node for at in reversed(ends) if id(self.known[at].node) not in opening), None)
+        if last is None or last.shown:
+            return shown, False
+        return self.tree.nodes(last), True
+
+    def _take_results(self, found: Placing) -> None:
+        """Tool messages: an answer to a call that waits for the client; a result that we have, where it stands
+        behind its call with only results between; nothing else."""
+        waiting = {call.id for call in found.waiting}
+        asking: Node | None = None
+        for at, message in enumerate(self.messages):
+            if message.role != "tool":
+                if at in self.known:
+                    asking = self.known[at].node
+                continue
+            call_id = message.tool_call_id or ""
+            node = self.tree.find_call(call_id)
+            if node is None:
+                continue
+            if call_id in waiting:
+                found.answers.setdefault(call_id, message)
+            elif any(result.tool_call_id == call_id for result in node.results):
+                if node is asking:
+                    self.known[at] = Place(at, node, message)
+                else:
+                    found.answered = True
+
+    def _place_by_text(self, path: list[Node], where: dict[int, int], by_id: bool) -> None:
+        """Place the user messages whose ids say nothing, from the last to the first."""
+        run = self._closing_run()
+        if self.question is not None:
+            self.known.update((at, Place(at, self.question, self.messages[at], by_text=True)) for at in self.users[-1:])
+        elif not by_id and self.own_ids and self._has_failed():
+            asked = self.history.question
+            again = [at for at in run if asked is not None and _same_text(self.messages[at], asked.message)]
+            if asked is not None and again:
+                self.known[again[0]] = Place(again[0], asked, self.messages[again[0]], by_text=True)
+        steps: dict[str, list[int]] = {}
+        for step, node in enumerate(path):
+            if node.asks:
+                steps.setdefault(node.message.text.strip(), []).append(step)
+        floors = self._floors(where)
+        ceiling = len(path)
+        for at in range(len(self.messages) - 1, -1, -1):
+            if at in self.known:
+                ceiling = min(ceiling, where.get(id(self.known[at].node), ceiling))
+            elif self.messages[at].role == "user" and at not in run:
+                fitting = steps.get(self.messages[at].text.strip(), [])
+                fit = bisect_left(fitting, ceiling) - 1
+                if fit >= 0 and fitting[fit] > floors[at]:
+                    ceiling = fitting[fit]
+                    self.known[at] = Place(at, path[ceiling], self.messages[at], by_text=True)
+
+    def _floors(self, where: dict[int, int]) -> list[int]:
+        """For each message the step of the nearest known one in front of it, -1 without one."""
+        floors, floor = [], -1
+        for at in range(len(self.messages)):
+            floors.append(floor)
+            if at in self.known:
+                floor = where.get(id(self.known[at].node), floor)
+        return floors
+
+    def _closing_run(self) -> frozenset[int]:
+        """The user messages at the request's end, or the last one where it ends otherwise: they go by id alone."""
+        run: list[int] = []
+        for at in range(len(self.messages) - 1, -1, -1):
+            if self.messages[at].role == "user":
+                run.append(at)
+            elif self.messages[at].role not in RULES:
+                break
+        return frozenset(run or self.users[-1:])
+
+    def _has_failed(self) -> bool:
+        run = self.history.run
+        return run is not None and run.status in ("", "failed")
+
+    def _furthest(self, places: list[Place], path: list[Node], where: dict[int, int]) -> Place | None:
+        first = next((step for step, node in enumerate(path) if node.asks), len(path))
+        return next((each for each in reversed(places) if where.get(id(each.node), -1) >= first), None)
+
+    def _take_new(self, found: Placing, by_id: bool) -> None:
+        """What the user has said behind all that is known, and what other agents have there."""
+        behind = found.furthest.at if found.furthest is not None else -1
+        if not by_id:
+            said = [at for at, each in enumerate(self.messages) if each.role in ("assistant", "tool")]
+            behind = max(behind, said[-1] if said else -1)
+        last = self.users[-1] if self.users else -1
+        others = self.history.others if self.own_ids else {}
+        for at, message in enumerate(self.messages):
+            if at in self.known or message.role not in ("user", "assistant"):
+                continue
+            theirs = others.get(message.id)
+            if theirs is not None and at > behind and at != last:
+                found.borrowed += _words_of(theirs)
+            elif message.role == "user" and at > behind and self.question is None:
+                found.news.append((at, message))
+            elif message.role == "user" and self.question is None:
+                found.ignored.append((at, message))
+
+    def _find_edit(self, found: Placing) -> None:
+        end = max([*self.known, *(at for at, _ in found.news)], default=-1)
+        for each in found.places:
+            if each.by_text or each.message.role != "user" or shows(each.message, each.node.message):
+                continue
+            if each.at == end:
+                found.edit = each
+            else:
+                found.ignored.append((each.at, each.message))
+
+
+def _words_of(message: Message) -> list[Message]:
+    """What another agent's message says: of an answer the text, since its calls are not this agent's."""
+    if message.role == "user":
+        return [message]
+    return [Message(id=message.id, role="assistant", content=message.text)] if message.text else []
+
+
+def _same_text(one: Message, other: Message) -> bool:
+    return one.text.strip() == other.text.strip()
