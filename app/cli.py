@@ -1,4 +1,4 @@
-"""The command line: `ostinato serve [TARGET]`, `ostinato chat [TARGET_OR_URL]` and `ostinato sessions verify`."""
+"""The command line: `ostinato serve [TARGET]`, `ostinato chat [TARGET_OR_URL]` and `ostinato sessions …`."""
 
 import socket
 from collections.abc import Mapping, Sequence
