@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import NullPool, create_engine
 
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.journal.verify import verify
 from agent_core.sessions.opening import open_store
+from agent_core.sessions.sql.migrations import MIGRATIONS, migrate
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
 from agent_core.sessions.store import Lease, LeaseLost, SessionPutBack
@@ -247,14 +249,22 @@ async def test_a_database_that_is_another_is_not_used_at_all(
         assert await findings(store, data) == []
 
 
-async def age(folder: Path) -> None:
-    """Make the anchor one of the version before, and the database too."""
+def age(folder: Path) -> None:
+    """Make the anchor one of the version before, and the database too, with the first migration alone."""
     raw = bytearray((folder / ANCHOR_FILE).read_bytes())
     raw[:64] = b"ostinato journal anchor 1\n".ljust(64, b"\0")
     (folder / ANCHOR_FILE).write_bytes(raw)
-    conn = sqlite3.connect(folder / "sessions.db", isolation_level=None)
-    conn.execute("DELETE FROM meta WHERE name = 'identity'")
-    conn.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
+    path = folder / "sessions.db"
+    path.rename(folder / "newer")
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+    with engine.begin() as conn:
+        migrate(conn, MIGRATIONS[:1])
+    engine.dispose()
+    conn = sqlite3.connect(path, isolation_level=None)
+    conn.execute("ATTACH ? AS newer", (str(folder / "newer"),))
+    for table in ("sessions", "entries", "tombstones", "sqlite_sequence"):
+        conn.execute(f"INSERT INTO main.{table} SELECT * FROM newer.{table}")
+    conn.execute("INSERT INTO main.meta SELECT * FROM newer.meta WHERE name = 'journal'")
     conn.close()
 
 
@@ -265,7 +275,7 @@ async def test_data_of_the_version_before_goes_on(tmp_path: Path, left: str, cap
             await fill(store, KEY, entry(1))
         if left == "deletion":
             await store.delete(await take(store))
-    await age(tmp_path)
+    age(tmp_path)
     for number in (2, 3):
         async with on(tmp_path) as store:
             await fill(store, KEY, entry(number))
@@ -278,7 +288,7 @@ async def test_an_anchor_of_the_version_before_notices_another_database_too(tmp_
     data = tmp_path / "data"
     async with on(data) as store:
         await fill(store, KEY, entry(1))
-    await age(data)
+    age(data)
     copy_database(tmp_path / "nowhere", data)
     for _ in range(2):
         async with on(data) as store:
