@@ -260,12 +260,12 @@ def age(folder: Path) -> None:
     with engine.begin() as conn:
         migrate(conn, MIGRATIONS[:1])
     engine.dispose()
-    conn = sqlite3.connect(path, isolation_level=None)
-    conn.execute("ATTACH ? AS newer", (str(folder / "newer"),))
+    made = sqlite3.connect(path, isolation_level=None)
+    made.execute("ATTACH ? AS newer", (str(folder / "newer"),))
     for table in ("sessions", "entries", "tombstones", "sqlite_sequence"):
-        conn.execute(f"INSERT INTO main.{table} SELECT * FROM newer.{table}")
-    conn.execute("INSERT INTO main.meta SELECT * FROM newer.meta WHERE name = 'journal'")
-    conn.close()
+        made.execute(f"INSERT INTO main.{table} SELECT * FROM newer.{table}")
+    made.execute("INSERT INTO main.meta SELECT * FROM newer.meta WHERE name = 'journal'")
+    made.close()
 
 
 @pytest.mark.parametrize("left", ["a session", "a deletion", "nothing"])
