@@ -60,7 +60,7 @@ class ChatStream:
         self._cut: str | None = None
         self._include_usage = include_usage
         self._chunks = chunks = Chunks(answer_id(run_id), int(time.time()) if created is None else created, model)
-        rest = Rest(chunks, events)
+        rest = Rest(chunks, events, session_id, run_id)
         self._calls = Calls(chunks, client_tools, rest)
         own = [Adopted(each, chunks, events) for each in converters]
         self._chain = Chain([*own, Text(chunks), Reasoning(chunks), self._calls, Ends(), rest])
@@ -132,10 +132,11 @@ class ChatStream:
             self.failure = event
             out.append(error_frame(event.code, event.message))
         else:
-            # Calls that were left open by an earlier answer may be all that the run waits for: a client
-            # that is told `tool_calls` without a call does not know what to do.
-            waits = event.status == "client_tools" and self._calls.shown
-            reason = "tool_calls" if waits else "stop" if event.interrupts else CUT.get(self._cut, "stop")
+            # Beside an approval it is not the client's turn yet. Calls that were left open by an earlier answer may be
+            # all that the run waits for: a client that is told `tool_calls` without a call does not know what to do.
+            calls = self._calls.release(self.waiting) if event.status == "client_tools" else []
+            out += (frame.data for frame in calls)
+            reason = "tool_calls" if calls else "stop" if event.interrupts else CUT.get(self._cut, "stop")
             words = words_for(event.interrupts, self.session_id, self._model)
             out += (frame.data for frame in self._chunks.content.frames(f"{self.run_id}-interrupts", words))
             out.append(self._chunks.finish(reason, self._about(event)))
@@ -208,23 +209,19 @@ class ChatAnswer:
         self._read(self._stream.end())
 
     def body(self) -> bytes:
-        """The whole `chat.completion`, as JSON. Only calls that wait for the client are in it.
+        """The whole `chat.completion`, as JSON.
 
         Raises RuntimeError where the run failed or is not over.
         """
         if self.failure is not None or not self.finished:
             raise RuntimeError("only a run that ended well has an answer")
-        # Beside an approval the client is told which of its calls wait, but it is not its turn yet.
-        turn = self._about.get("status") == "client_tools"
-        calls = [call for call in self._calls if turn and call["id"] in self._stream.waiting]
-        content = "".join(self._content)
+        content, calls = "".join(self._content), self._calls
         message: dict[str, Any] = {"role": "assistant", "content": content or (None if calls else ""), "refusal": None}
         if self._reasoning:
             message["reasoning_content"] = "".join(self._reasoning)
         if calls:
             message["tool_calls"] = [_whole(call) for call in calls]
-        reason = "tool_calls" if calls else self._reason if self._reason != "tool_calls" else "stop"
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason}
         about = self._about | ({"events": self._events} if self._events else {})
         return to_json({**self._identity, "choices": [choice], "usage": self._usage, "x_agent": about})
 

@@ -130,6 +130,11 @@ class CallDeltas:
         return spell(self._before, text, b"}}]}" + _AFTER + b"}\n\n")
 
 
+def body_of(data: bytes) -> bytes:
+    """The JSON text in a server-sent event."""
+    return data.removeprefix(b"data: ").removesuffix(b"\n\n")
+
+
 def read_frame(data: bytes) -> Any:
     """The JSON in a server-sent event. Raises ValueError where it is none."""
-    return orjson.loads(data.removeprefix(b"data: "))
+    return orjson.loads(body_of(data))

@@ -1,9 +1,6 @@
 """The list: which converters a reader of chat completions has, one per concern."""
 
 from collections.abc import Sequence
-from typing import Any
-
-from msgspec.structs import fields
 
 from agent_core.events import (
     AgentEnd,
@@ -18,9 +15,11 @@ from agent_core.events import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    ToolResultEnd,
 )
-from converters.chain import Checked, Converter
-from converters.openai.chunks import KIND, CallDeltas, Chunks, read_frame
+from converters.agui.concerns import converters as standard
+from converters.chain import Chain, Checked, Converter
+from converters.openai.chunks import KIND, CallDeltas, Chunks, body_of, read_frame
 from converters.wire import Frame, fit, to_json
 
 
@@ -49,45 +48,39 @@ class Reasoning:
 
 
 class Rest:
-    """Whatever nobody else shows, as `x_agent`: the internal event's JSON, without the run that the stream
-    is about anyway, and without its lane where that is the root. Hidden unless it was asked for.
+    """Whatever has no OpenAI shape, as `x_agent`: the event of AG-UI that it is there (see converters.agui), such as
+    TOOL_CALL_RESULT, CUSTOM `token_usage` and RAW. Hidden unless it was asked for.
     """
 
     claims = (Event,)
 
-    def __init__(self, chunks: Chunks, shown: bool) -> None:
+    def __init__(self, chunks: Chunks, shown: bool, session_id: str, run_id: str) -> None:
         self._chunks = chunks
-        self._shown = shown
+        self._chain = Chain(standard(session_id, run_id)) if shown else None
 
     def convert(self, event: Event) -> Sequence[Frame]:
-        if not self._shown:
+        if self._chain is None:
             return ()
-        members: dict[str, Any] = {"type": event.__struct_config__.tag}
-        for each in fields(event):
-            if each.name != "run_id" and (each.name != "lane" or event.lane != "root"):
-                members[each.encode_name] = getattr(event, each.name)
-        return (Frame(KIND, self._chunks.aside(to_json(fit(members)))),)
+        frames = self._chain.convert(event)
+        return [Frame(KIND, self._chunks.aside(body_of(frame.data))) for frame in frames if frame.data]
 
 
 class Calls:
-    """Calls of the client's own tools, as `tool_calls` with dense indexes.
+    """Calls of the client's own tools, as `tool_calls` with dense indexes, once they wait for the client.
 
-    The server's calls are not the client's to run, nor are they text, which models would imitate: they
-    go where the rest goes. A call is told apart by its name.
+    Until then they are held back: arguments may break off, and what was streamed some clients run, whatever comes
+    behind it. Which calls were accepted is known when the run says what waits. One that was answered here instead goes
+    where the server's calls go: those are not the client's to run, nor text, which models would imitate. A call is
+    told apart by its name.
     """
 
-    claims = (ToolCallStart, ToolCallDelta, ToolCallEnd)
+    claims = (ToolCallStart, ToolCallDelta, ToolCallEnd, ToolResultEnd)
 
     def __init__(self, chunks: Chunks, client_tools: frozenset[str], rest: Rest) -> None:
         self._chunks = chunks
         self._client_tools = client_tools
         self._rest = rest
-        self._calls: dict[str, CallDeltas] = {}
-
-    @property
-    def shown(self) -> bool:
-        """Whether any call was shown to the client."""
-        return bool(self._calls)
+        self._held: dict[str, list[Event]] = {}
 
     def convert(self, event: Event) -> Sequence[Frame]:
         if isinstance(event, ToolCallStart):
@@ -95,19 +88,30 @@ class Calls:
             # may try again by itself, because the tool may have had an effect.
             self._chunks.begun = True
             if event.name in self._client_tools:
-                return self._open(event)
-        elif isinstance(event, ToolCallDelta | ToolCallEnd) and event.call_id in self._calls:
-            call = self._calls[event.call_id]
-            if isinstance(event, ToolCallDelta):
-                return call.argue(event.text)
-            return () if call.argued else call.argue("{}")  # no JSON at all would break the client's parser
+                self._held[event.call_id] = [event]
+                return ()
+        elif isinstance(event, ToolCallDelta | ToolCallEnd):
+            if event.call_id in self._held:
+                self._held[event.call_id].append(event)
+                return ()
+        elif isinstance(event, ToolResultEnd) and event.call_id in self._held:
+            events = [*self._held.pop(event.call_id), event]
+            return [frame for each in events for frame in self._rest.convert(each)]
         return self._rest.convert(event)
 
-    def _open(self, event: ToolCallStart) -> Sequence[Frame]:
-        if event.call_id in self._calls:
-            return ()
-        call = self._calls[event.call_id] = CallDeltas(self._chunks, len(self._calls))
-        return call.open(event.call_id, event.name)
+    def release(self, call_ids: Sequence[str]) -> list[Frame]:
+        """The frames of those of these calls that are held back; none where the client knows them already."""
+        frames: list[Frame] = []
+        held = [self._held.pop(call_id) for call_id in call_ids if call_id in self._held]
+        for index, (start, *rest) in enumerate(held):
+            assert isinstance(start, ToolCallStart)
+            call = CallDeltas(self._chunks, index)
+            frames += call.open(start.call_id, start.name)
+            for each in rest:
+                frames += call.argue(each.text) if isinstance(each, ToolCallDelta) else ()
+            if not call.argued:
+                frames += call.argue("{}")  # no JSON at all would break the client's parser
+        return frames
 
 
 class Ends:

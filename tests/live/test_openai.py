@@ -136,7 +136,7 @@ async def test_server_tools_are_hidden_and_shown_on_request() -> None:
     assert "tool_calls" not in str(plain)
     assert text_of(plain) == text_of(shown) == "3"
     told = [chunk["x_agent"]["type"] for chunk in shown if "type" in chunk.get("x_agent", {})]
-    assert "TOOL_RESULT_END" in told
+    assert "TOOL_CALL_RESULT" in told
 
 
 async def test_a_turn_with_server_and_client_tools_goes_on_where_it_stood() -> None:
@@ -349,7 +349,7 @@ async def test_the_reference_runs_come_through_this_endpoint_too() -> None:
             if streamed:
                 found = await stream(up.url, ask("what time is it", x_agent={"events": True}))
                 told = [chunk["x_agent"] for chunk in found if "x_agent" in chunk]
-                assert [each["maxIters"] for each in told if each.get("type") == "EXCEED_MAX_ITERS"] == [1]
+                assert [each["event"]["maxIters"] for each in told if each.get("type") == "RAW"] == [1]
                 said, finish = text_of(found), found[-1]
             else:
                 finish = (await post(up.url, ask("what time is it"))).json()

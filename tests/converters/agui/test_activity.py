@@ -116,5 +116,4 @@ def test_an_openai_client_is_told_only_where_it_asked_for_events() -> None:
     )
     assert b"x_agent" not in quiet
     assert told.count(b'"x_agent":{"type":') == 2
-    assert b'"x_agent":{"type":"GUARD"' in told
-    assert b'"x_agent":{"type":"PROGRESS"' in told
+    assert told.count(b'"x_agent":{"type":"ACTIVITY_SNAPSHOT"') == 2

@@ -103,7 +103,7 @@ def test_events_are_listed_on_request() -> None:
     events = [START, *tool_call("m1", "c1", "clock", "{}"), *tool_result("c1", "clock", "noon"), END]
     assert "events" not in body_of(events)["x_agent"]
     shown = body_of(events, events=True)["x_agent"]["events"]
-    assert [each["type"] for each in shown][-2:] == ["TOOL_RESULT_START", "TOOL_RESULT_END"]
+    assert [each["type"] for each in shown][-2:] == ["TOOL_CALL_END", "TOOL_CALL_RESULT"]
 
 
 def test_the_whole_answer_says_what_the_stream_says() -> None:

@@ -126,7 +126,8 @@ def test_every_run_makes_a_stream_that_every_client_can_read(
         left = left[size:]
     client = follow(sent + stream.end())
     assert client.content == "\n\n".join(told.texts)
-    assert [(each["id"], each["name"], each["arguments"]) for each in client.calls] == told.calls
+    accepted = [] if isinstance(told.end, RunFailed) else told.calls
+    assert [(each["id"], each["name"], each["arguments"]) for each in client.calls] == accepted
     assert bool(client.asides) == shown
     if isinstance(told.end, RunFailed):
         assert (stream.failure, client.finish, client.usage) == (told.end, None, None)

@@ -5,6 +5,8 @@ import time
 from typing import Any
 
 import pytest
+from ag_ui.core import Event as AguiEvent
+from pydantic import TypeAdapter
 
 from agent_core.events import (
     AgentEnd,
@@ -219,22 +221,62 @@ def test_every_other_end_finishes_with_stop_and_tells_its_status(status: RunStat
     assert client.about == {"status": status, "run_id": RUN, "session_id": SESSION}
 
 
-def test_all_other_events_are_shown_on_request() -> None:
+def test_all_other_events_are_shown_on_request_as_ag_ui_has_them() -> None:
     asides = client_of(SERVER_TOOL, events=True).asides
     assert [each["type"] for each in asides] == [
-        "AGENT_START", "STEP_START", "MODEL_CALL_START", "TOOL_CALL_START", "TOOL_CALL_DELTA", "TOOL_CALL_END",
-        "MODEL_CALL_END", "TOOL_RESULT_START", "TOOL_RESULT_END", "STEP_END", "EXCEED_MAX_ITERS", "MODEL_CALL_START",
-        "MODEL_CALL_END", "FINAL_OUTPUT",
+        "RUN_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT", "RAW", "CUSTOM",
     ]  # fmt: skip
-    assert asides[3] == {"type": "TOOL_CALL_START", "replyId": "m1", "callId": "c1", "name": "clock"}
-    assert asides[10]["maxIters"] == 1
-    assert asides[12]["usage"]["inputTokens"] == 9
+    assert asides[1] == {
+        "type": "TOOL_CALL_START", "toolCallId": "c1", "toolCallName": "clock", "parentMessageId": "m1",
+    }  # fmt: skip
+    assert asides[5]["event"]["type"] == "EXCEED_MAX_ITERS"
+    assert asides[5]["event"]["maxIters"] == 1
+    assert asides[6]["name"] == "token_usage"
+    assert asides[6]["value"]["inputTokens"] == 9
+
+
+@EACH_RUN
+def test_each_event_that_is_shown_is_one_that_ag_ui_has(events: list[Event]) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(AguiEvent)
+    for aside in client_of(events, events=True).asides:
+        adapter.validate_python(aside)
 
 
 def test_calls_of_the_client_are_not_shown_twice() -> None:
     asides = client_of(MIXED, events=True).asides
-    assert {each["callId"] for each in asides if each["type"].startswith("TOOL_CALL_")} == {"c1", "c3"}
-    assert {"type": "REQUIRE_EXTERNAL_EXECUTION", "replyId": "m1", "callIds": ["c2", "c4"]} in asides
+    assert {each["toolCallId"] for each in asides if each["type"].startswith("TOOL_CALL_")} == {"c1", "c3"}
+
+
+REFUSED: list[Event] = [
+    START,
+    *tool_call("m1", "c1", "pick", '{"a":'),
+    *tool_call("m1", "c2", "show", "{}"),
+    *tool_result("c1", "pick", "Error: cut"),
+]
+
+
+def test_a_call_that_was_refused_never_leaves_as_a_call() -> None:
+    client = client_of([*REFUSED, *waiting("c2")])
+    assert [each["id"] for each in client.calls] == ["c2"]
+    assert client.finish == "tool_calls"
+    told = client_of([*REFUSED, *waiting("c2")], events=True).asides
+    assert [(each["type"], each["toolCallId"]) for each in told[1:]] == [
+        ("TOOL_CALL_START", "c1"), ("TOOL_CALL_ARGS", "c1"), ("TOOL_CALL_END", "c1"), ("TOOL_CALL_RESULT", "c1"),
+    ]  # fmt: skip
+
+
+def test_a_call_leaves_only_once_the_run_has_said_that_it_waits() -> None:
+    stream = open_stream()
+    assert b"tool_calls" not in stream.feed(REFUSED)
+    assert stream.begun
+    assert b'"id":"c2"' in stream.feed(waiting("c2"))
+
+
+@pytest.mark.parametrize("last", [end("approval"), end("cancelled"), FAILED[-1]])
+def test_a_call_whose_turn_it_is_not_stays_here(last: Event) -> None:
+    events = [*REFUSED, RequireExternalExecution(run_id=RUN, call_ids=("c2",)), last]
+    assert client_of(events).calls == []
+    assert client_of(events).finish != "tool_calls"
 
 
 def test_what_the_client_is_told_of_a_run_is_the_same_with_events_and_without() -> None:
@@ -245,11 +287,6 @@ def test_what_the_client_is_told_of_a_run_is_the_same_with_events_and_without() 
 def test_an_event_that_holds_anything_at_all_is_shown_as_json() -> None:
     events = [START, Custom(run_id=RUN, name="n", value=[float("nan"), "\ud800", {1, 2}]), end()]
     assert client_of(events, events=True).asides[1]["value"] == [None, "\ufffd", [1, 2]]
-
-
-def test_an_event_of_a_subagent_says_its_lane() -> None:
-    events = [START, Custom(run_id=RUN, lane="c7", name="n", value=1), end()]
-    assert client_of(events, events=True).asides[1]["lane"] == "c7"
 
 
 def test_lone_surrogates_are_replaced_wherever_they_come() -> None:
@@ -276,7 +313,7 @@ def test_a_text_that_is_too_long_for_a_frame_comes_in_several() -> None:
 def test_an_event_that_is_too_long_for_a_frame_is_cut() -> None:
     stream = stream_of([START, *tool_result("c1", "t", "x" * 2_000_000), end()], events=True)
     assert max(map(len, stream.split(b"\n\n"))) <= FRAME_LIMIT
-    assert "was cut" in follow(stream).asides[-1]["note"]
+    assert "cut here" in follow(stream).asides[-1]["content"]
 
 
 def test_a_failure_in_the_middle_is_one_error_frame_and_done() -> None:
