@@ -18,7 +18,7 @@ import msgspec
 
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, RunError, SessionExists
-from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
+from agent_core.events import AgentEnd, Cut, Event, RunFailed, RunStatus
 from agent_core.gate import Gate
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, new_id, well_formed
@@ -43,12 +43,13 @@ Input = str | Message | RunInput
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """How a run ended: the final message (None where calls wait or it was cancelled), its status, what it waits
-    for, and what its model calls cost, per model."""
+    for, what its model calls cost, per model, and why the provider cut the message, where it did."""
 
     message: Message | None
     status: RunStatus
     interrupts: tuple[Interrupt, ...] = ()
     usage: tuple[Usage, ...] = ()
+    cut: Cut | None = None
 
 
 class Engine:
@@ -110,7 +111,7 @@ class Engine:
             if end.code == "invalid_request":
                 raise InvalidRequest(end.message, end.param)
             raise RunError(end.code, end.message)
-        return RunResult(message=run.answer, status=end.status, interrupts=end.interrupts, usage=end.usage)
+        return RunResult(message=run.answer, status=end.status, interrupts=end.interrupts, usage=end.usage, cut=end.cut)
 
     async def stream_events(
         self, agent: Agent, input: Input, *, user_id: str, session_id: str, run_id: str | None = None

@@ -37,6 +37,10 @@ for a person. `waiting`: calls wait for an operation that goes on elsewhere. `ca
 """
 
 
+Cut = Literal["length", "filter"]
+"""Why a provider ended an answer before the model did: it was too long, or a filter stepped in."""
+
+
 def _tag(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
@@ -69,11 +73,12 @@ class AgentStart(Event, frozen=True, kw_only=True):
 
 class AgentEnd(Event, frozen=True, kw_only=True):
     """The run ended, and everything that it did is stored. `usage` is the sum per model; `interrupts` are what
-    it waits for, where its status says so."""
+    it waits for, where its status says so; `cut` says that its answer is not whole."""
 
     status: RunStatus
     interrupts: tuple[Interrupt, ...] = ()
     usage: tuple[Usage, ...] = ()
+    cut: Cut | None = None
 
 
 class RunFailed(Event, frozen=True, kw_only=True):
@@ -107,7 +112,13 @@ class ModelCallEnd(Event, frozen=True, kw_only=True):
 
     model: str
     usage: Usage | None = None
-    cut: Literal["length", "filter"] | None = None
+    cut: Cut | None = None
+
+
+class AnswerCut(Event, frozen=True, kw_only=True):
+    """The provider ended this message before the model did."""
+
+    why: Cut
 
 
 class TextStart(Event, frozen=True, kw_only=True):

@@ -194,7 +194,8 @@ class Runner:
             await self._open(run)
             status = await react(run)
             waits = run.history.pending if status in ("approval", "waiting") else ()
-            return AgentEnd(run_id=run.run_id, status=status, interrupts=waits, usage=run.usage)
+            cut = run.cut if status in ("completed", "max_iterations") else None
+            return AgentEnd(run_id=run.run_id, status=status, interrupts=waits, usage=run.usage, cut=cut)
         except InvalidRequest as error:
             return RunFailed(run_id=run.run_id, code="invalid_request", message=error.message, param=error.param)
         except Stopped as stopped:
@@ -243,6 +244,7 @@ class Runner:
                     unread=unread,
                     tokens=run.tokens,
                     seconds=monotonic() - run.began,
+                    cut=None if isinstance(end, RunFailed) else end.cut,
                 )
                 await run.append(entry, release=True)
             return end

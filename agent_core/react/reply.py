@@ -14,10 +14,11 @@ the client's to run, and of any other value there.
 import re
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from agent_core.errors import ModelError
 from agent_core.events import (
+    Cut,
     Event,
     TextDelta,
     TextEnd,
@@ -129,7 +130,7 @@ class Reply:
         self._fresh = fresh
         self._theirs = theirs
         self._given: set[str] = set()
-        self.cut: Literal["length", "filter"] | None = None
+        self.cut: Cut | None = None
         self._blocks: list[_Block] = []
         self._thoughts = 0
         self._calls = 0

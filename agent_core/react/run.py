@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from agent_core.agent import Agent
 from agent_core.context import RunContext
 from agent_core.errors import RunError
-from agent_core.events import AgentStart, Event, Guard, StateDelta, StateSnapshot
+from agent_core.events import AgentStart, Cut, Event, Guard, StateDelta, StateSnapshot
 from agent_core.gate import Ticket
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
@@ -94,7 +94,7 @@ class Run:
     `arrived` is when the run was admitted, in milliseconds since the epoch, and `waited` says that another held its
     session then; `seen` tells whether somebody has read the end of the run with this id since it was stored.
     `entries` are the session's as they stood when the run began, until it has taken its input in. `told` is the
-    earlier run that this one only tells of.
+    earlier run that this one only tells of. `cut` says how the provider cut the last answer, None where it did not.
     """
 
     run_id: str
@@ -117,6 +117,7 @@ class Run:
     started: set[str] = field(default_factory=set)
     usages: list[Usage] = field(default_factory=list)
     answer: Message | None = None
+    cut: Cut | None = None
     nudged: bool = False
     doubted: bool = False
     tools: Mapping[str, Tool] = field(init=False)

@@ -48,6 +48,7 @@ def tell_what_there_is(run: Run, intake: Intake, unknown: Sequence[str]) -> RunS
     waits = left_waiting(run)
     if waits is not None:
         return waits
+    run.cut = None if last is None else last.cut
     run.answer = next((each for each in reversed(history.messages) if each.role == "assistant"), None)
     if run.answer is not None:
         run.emit(FinalOutput(run_id=run.run_id, reply_id=run.answer.id, text=run.answer.text))

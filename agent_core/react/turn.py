@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from agent_core.errors import Code, ModelError
-from agent_core.events import Event, Fallback, ModelCallEnd, ModelCallStart, Retry
+from agent_core.events import AnswerCut, Cut, Event, Fallback, ModelCallEnd, ModelCallStart, Retry
 from agent_core.messages import Message, new_id
 from agent_core.models.base import ModelRequest, Retries, UsagePiece
 from agent_core.models.resilient import stream_with_fallback, stream_with_retries
@@ -51,14 +51,17 @@ async def take_turn(
     run.check()
     run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
     usage: list[Usage] = []
-    run.reply = reply
+    run.reply, run.cut = reply, None
     try:
         await run.stop.guard(_stream(run, request, reply, usage))
     except Exception:
         await _keep(run, reply, usage)
         raise
     message = reply.finish()
-    _account(run, reply, usage)
+    _account(run, reply, usage, cut=reply.cut)
+    run.cut = reply.cut
+    if reply.cut is not None and (message.text or message.tool_calls):
+        run.emit(AnswerCut(run_id=run.run_id, reply_id=reply.id, why=reply.cut))
     return message
 
 
@@ -74,10 +77,10 @@ async def _keep(run: Run, reply: Reply, usage: list[Usage]) -> None:
         run.reply = None
 
 
-def _account(run: Run, reply: Reply, usage: list[Usage]) -> None:
+def _account(run: Run, reply: Reply, usage: list[Usage], cut: Cut | None = None) -> None:
     run.usages += usage
     cost = usage[0] if usage else None
-    run.emit(ModelCallEnd(run_id=run.run_id, reply_id=reply.id, model=run.model.name, usage=cost, cut=reply.cut))
+    run.emit(ModelCallEnd(run_id=run.run_id, reply_id=reply.id, model=run.model.name, usage=cost, cut=cut))
 
 
 async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usage]) -> None:

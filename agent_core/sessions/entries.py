@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from agent_core.events import Cut
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
 
@@ -72,7 +73,7 @@ class StartedBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class EndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`status` is the run's status, or `failed` with the error's code. `last` is the number of the run's
     last event, 0 where it is not known; `unread` says that nobody was there to read it; `at` as in RunBody. `tokens`
-    and `seconds` are what the run has used, 0 where that is not known."""
+    and `seconds` are what the run has used, 0 where that is not known; `cut` as in AgentEnd."""
 
     status: str
     code: str | None = None
@@ -81,6 +82,7 @@ class EndBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unread: bool = False
     tokens: int = 0
     seconds: float = 0.0
+    cut: Cut | None = None
 
 
 class RewoundBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,9 +191,17 @@ def end_entry(
     unread: bool = False,
     tokens: int = 0,
     seconds: float = 0.0,
+    cut: Cut | None = None,
 ) -> Entry:
     body = EndBody(
-        status=status, code=code, at=now_ms(), last=last, unread=unread, tokens=tokens, seconds=round(seconds, 6)
+        status=status,
+        code=code,
+        at=now_ms(),
+        last=last,
+        unread=unread,
+        tokens=tokens,
+        seconds=round(seconds, 6),
+        cut=cut,
     )
     return _entry(run_id, "end", body)
 

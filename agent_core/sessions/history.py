@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_core.events import Cut
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
 from agent_core.react.pairing import open_calls
@@ -31,11 +32,13 @@ from agent_core.sessions.turns import Turn
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
     """How a run of the agent ended: its status, or `failed`; empty where it has no end, which is one that was lost.
-    `ended_at` is in milliseconds since the epoch, `unread` says that nobody was there to read the end."""
+    `ended_at` is in milliseconds since the epoch, `unread` says that nobody was there to read the end, and `cut` that
+    its answer is not whole."""
 
     status: str = ""
     ended_at: int = 0
     unread: bool = False
+    cut: Cut | None = None
 
 
 @dataclass(slots=True)
@@ -188,7 +191,9 @@ def _take(
                 history.turn.begin(entry.run_id, body.opens)
         case EndBody():
             if history.lost.pop(entry.run_id, None) == agent:
-                history.runs[entry.run_id] = PastRun(status=body.status, ended_at=body.at, unread=body.unread)
+                history.runs[entry.run_id] = PastRun(
+                    status=body.status, ended_at=body.at, unread=body.unread, cut=body.cut
+                )
                 history.turn.spend(body.tokens, body.seconds)
         case StartedBody():
             history.started[body.call_id] = body.key

@@ -15,6 +15,7 @@ from agent_core.engine import Engine
 from agent_core.errors import RunError, SessionBusy
 from agent_core.events import (
     AgentEnd,
+    Cut,
     Event,
     RequireExternalExecution,
     RunStatus,
@@ -73,11 +74,11 @@ async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Cla
     if any(run.run_id == entries[at].run_id for run in engine.under_way(key)):
         raise SessionBusy(entries[at].run_id)
     tail = _turn(entries[at:], agent, claim)
-    found: tuple[str, RunStatus] | None = None
+    found: tuple[str, RunStatus, Cut | None] | None = None
     for entry in tail:
         body = body_of(entry) if entry.kind == "end" else None
         if isinstance(body, EndBody) and body.status in ANSWERED:
-            found = (entry.run_id, ANSWERED[body.status])
+            found = (entry.run_id, ANSWERED[body.status], body.cut)
             # Behind one that waits for somebody, the answer may have come, and a later run of the same turn.
             if found[1] not in ("approval", "waiting"):
                 break
@@ -120,7 +121,7 @@ def _turn(entries: Sequence[Entry], agent: Agent, claim: Claim) -> list[Entry]:
     return turn
 
 
-def _given(entries: Sequence[Entry], run_id: str, status: RunStatus, agent: Agent) -> Given:
+def _given(entries: Sequence[Entry], run_id: str, status: RunStatus, cut: Cut | None, agent: Agent) -> Given:
     messages = [message for entry in entries if entry.run_id == run_id for message in _message(entry, agent)]
     events = [event for message in messages for event in _said(run_id, message)]
     if status == "client_tools":
@@ -128,7 +129,7 @@ def _given(entries: Sequence[Entry], run_id: str, status: RunStatus, agent: Agen
         calls = [call.id for message in messages for call in message.tool_calls if call.id not in answered]
         events.append(RequireExternalExecution(run_id=run_id, call_ids=tuple(calls)))
     waiting = history_of(entries, agent.name).pending if status in ("approval", "waiting") else ()
-    events.append(AgentEnd(run_id=run_id, status=status, interrupts=waiting))
+    events.append(AgentEnd(run_id=run_id, status=status, interrupts=waiting, cut=cut))
     return Given(run_id=run_id, created=_begun(entries, run_id) // 1000, events=tuple(events))
 
 

@@ -100,7 +100,8 @@ def _event(run_id: str, end: EndBody | None, pending: tuple[Interrupt, ...]) -> 
         return _failed(run_id, next((code for code in SENTENCES if code == end.code), "internal"))
     statuses: tuple[RunStatus, ...] = get_args(RunStatus)
     status: RunStatus = next((each for each in statuses if each == end.status), "completed")
-    return AgentEnd(run_id=run_id, status=status, interrupts=pending if status in ("approval", "waiting") else ())
+    waiting = pending if status in ("approval", "waiting") else ()
+    return AgentEnd(run_id=run_id, status=status, interrupts=waiting, cut=end.cut)
 
 
 def _failed(run_id: str, code: Code) -> RunFailed:

@@ -16,6 +16,7 @@ from agent_core.events import (
     StepStart,
 )
 from agent_core.usage import Usage
+from converters.agui.custom import FINISH
 from converters.agui.encode import compose
 from converters.agui.interrupts import interrupts_of
 from converters.wire import Frame
@@ -24,7 +25,8 @@ from converters.wire import Frame
 class Run:
     """RUN_STARTED, RUN_FINISHED and RUN_ERROR; rounds, model calls and the final output are not shown.
 
-    A success has no outcome and says in `result.status` how the run ended; one that waits for a person or for an
+    A success has no outcome and says in `result.status` how the run ended, and in `result.finishReason` that its answer
+    was cut; one that waits for a person or for an
     operation has the outcome `interrupt`, a stop by the user the outcome `cancelled`, and both no result, because
     clients drop a result that stands beside an outcome.
     """
@@ -62,9 +64,12 @@ def _ending(event: AgentEnd) -> dict[str, Any]:
         return {"outcome": {"type": "cancelled"}}
     if event.status in ("approval", "waiting") and (waiting := interrupts_of(event.interrupts)):
         return {"outcome": {"type": "interrupt", "interrupts": waiting}}
+    result: dict[str, Any] = {"status": event.status}
     if event.status == "max_iterations":
-        return {"result": {"status": event.status, "continuationRequired": True}}
-    return {"result": {"status": event.status}}
+        result["continuationRequired"] = True
+    if event.cut is not None:
+        result["finishReason"] = FINISH[event.cut]
+    return {"result": result}
 
 
 def _usage(usages: Iterable[Usage]) -> dict[str, Any]:

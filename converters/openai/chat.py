@@ -7,11 +7,12 @@ operation says so in a text.
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agent_core.errors import SENTENCES
-from agent_core.events import AgentEnd, Event, ModelCallEnd, RequireExternalExecution, RunFailed
+from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
+from converters.agui.custom import FINISH
 from converters.chain import Chain, Converter
 from converters.openai.chunks import DONE, Chunks, read_frame
 from converters.openai.concerns import Adopted, Calls, Ends, Reasoning, Rest, Text
@@ -22,9 +23,6 @@ from converters.openai.usage import usage_of
 from converters.wire import to_json
 
 logger = logging.getLogger(__name__)
-
-CUT: Mapping[str | None, str] = {"length": "length", "filter": "content_filter"}
-"""The reason to finish of an answer that the provider cut; `stop` for any other."""
 
 
 class ChatStream:
@@ -57,7 +55,6 @@ class ChatStream:
         self.failure: RunFailed | None = None
         self.waiting: tuple[str, ...] = ()
         self._model = model
-        self._cut: str | None = None
         self._include_usage = include_usage
         self._chunks = chunks = Chunks(answer_id(run_id), int(time.time()) if created is None else created, model)
         rest = Rest(chunks, events, session_id, run_id)
@@ -93,9 +90,7 @@ class ChatStream:
                 self._report(event)
             # Not in a converter, which a user's own may stand in front of.
             kind = event.__class__
-            if kind is ModelCallEnd:
-                self._cut = event.cut  # type: ignore[attr-defined]  # the last call gave the answer
-            elif kind is RequireExternalExecution:
+            if kind is RequireExternalExecution:
                 self.waiting = event.call_ids  # type: ignore[attr-defined]
             elif isinstance(event, AgentEnd | RunFailed):
                 self._finish(event, out)
@@ -136,7 +131,7 @@ class ChatStream:
             # all that the run waits for: a client that is told `tool_calls` without a call does not know what to do.
             calls = self._calls.release(self.waiting) if event.status == "client_tools" else []
             out += (frame.data for frame in calls)
-            reason = "tool_calls" if calls else "stop" if event.interrupts else CUT.get(self._cut, "stop")
+            reason = "tool_calls" if calls else "stop" if event.cut is None else FINISH[event.cut]
             words = words_for(event.interrupts, self.session_id, self._model)
             out += (frame.data for frame in self._chunks.content.frames(f"{self.run_id}-interrupts", words))
             out.append(self._chunks.finish(reason, self._about(event)))

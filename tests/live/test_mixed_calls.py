@@ -17,7 +17,9 @@ async def test_the_client_is_told_of_its_own_call_and_when_it_is_its_turn() -> N
     pick = {"type": "function", "function": {"name": "pick", "parameters": {"type": "object", "properties": {}}}}
     said = {"role": "user", "content": "go"}
     asked = {"model": "a", "messages": [said], "tools": [pick]}
-    model = ScriptedModel([calls(("send", '{"to":"ann"}'), ("pick", "{}")), says("done")])
+    model = ScriptedModel(
+        [*[calls(("send", '{"to":"ann"}'), ("pick", "{}"))] * 2, says("done")],
+    )
     async with (
         serving(Agent("a", model, tools=[send])) as up,
         httpx.AsyncClient(base_url=up.url, headers={"x-session-id": "s1"}) as http,
@@ -26,6 +28,11 @@ async def test_the_client_is_told_of_its_own_call_and_when_it_is_its_turn() -> N
         about = first["x_agent"]
         assert (about["status"], about["waiting"]) == ("approval", ["call_pick_1"])
         assert "tool_calls" not in first["choices"][0]["message"]
+        streamed = await http.post(
+            "/v1/chat/completions", json=asked | {"stream": True}, headers={"x-session-id": "other"}
+        )
+        assert "tool_calls" not in streamed.text, "it is not its turn yet"
+        assert '"waiting":["call_pick_1"]' in streamed.text
         answer = {"interruptId": about["interrupts"][0]["id"], "status": "resolved", "payload": {"approved": True}}
         resumed = (await http.post("/sessions/s1/resume", json={"answers": [answer]})).json()
         assert (resumed["status"], resumed["waiting"]) == ("client_tools", ["call_pick_1"])

@@ -1,8 +1,8 @@
 """One table of upstream streams through every endpoint: what is told and done is the same, streamed and whole."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,25 +23,31 @@ Told = dict[str, Any]
 SPEC = {"name": "f", "description": "", "parameters": SCHEMA}
 
 
+TOOL = ToolSpec(name="f", description="", parameters=SCHEMA)
+
+
 @dataclass
 class Noting:
     """The tool as the server's own: it notes what it is called with."""
 
     called: list[Call] = field(default_factory=list)
-    spec: ToolSpec = ToolSpec(name="f", description="", parameters=SCHEMA)
+    spec: ToolSpec = TOOL
     timeout: float = 30.0
     approval: bool = False
+    idempotent: bool = False
+    exclusive: bool = False
+    repeatable: bool = False
 
-    async def run(self, arguments: Any, context: ToolContext, threads: Any) -> str:
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> str:
         self.called.append(("f", dict(arguments)))
         return "done"
 
 
-async def over_agui(url: str, client: bool) -> Told:
+async def over_agui(url: str, agent: str, client: bool) -> Told:
     told: Told = {"content": "", "calls": [], "finish": None, "error": None}
     calls: dict[str, list[str]] = {}
-    body = run_input("go", tools=[SPEC] if client else [])
-    async with opened(url, body) as response:
+    body = run_input("go", thread=agent, tools=[SPEC] if client else [])
+    async with opened(url, body, f"/agui/{agent}") as response:
         async for frame in frames_of(response):
             match frame["type"]:
                 case "TEXT_MESSAGE_START":
@@ -62,14 +68,14 @@ async def over_agui(url: str, client: bool) -> Told:
     return told
 
 
-def body_of(client: bool, streamed: bool) -> dict[str, Any]:
+def body_of(agent: str, client: bool, streamed: bool) -> dict[str, Any]:
     tools = {"tools": [{"type": "function", "function": SPEC}]} if client else {}
-    return {"model": "a", "messages": [{"role": "user", "content": "go"}], "stream": streamed, **tools}
+    return {"model": agent, "messages": [{"role": "user", "content": "go"}], "stream": streamed, **tools}
 
 
-async def streamed(url: str, client: bool, **headers: str) -> Told:
+async def streamed(url: str, agent: str, client: bool, **headers: str) -> Told:
     async with httpx.AsyncClient(timeout=20) as http:
-        response = await http.post(f"{url}/v1/chat/completions", json=body_of(client, True), headers=headers)
+        response = await http.post(f"{url}/v1/chat/completions", json=body_of(agent, client, True), headers=headers)
     if response.status_code != 200:
         return failed(response.json())
     told: Told = {"content": "", "calls": [], "finish": None, "error": None}
@@ -91,9 +97,9 @@ async def streamed(url: str, client: bool, **headers: str) -> Told:
     return told
 
 
-async def whole(url: str, client: bool, **headers: str) -> Told:
+async def whole(url: str, agent: str, client: bool, **headers: str) -> Told:
     async with httpx.AsyncClient(timeout=20) as http:
-        response = await http.post(f"{url}/v1/chat/completions", json=body_of(client, False), headers=headers)
+        response = await http.post(f"{url}/v1/chat/completions", json=body_of(agent, client, False), headers=headers)
     if response.status_code != 200:
         return failed(response.json())
     [choice] = response.json()["choices"]
@@ -111,64 +117,78 @@ def failed(body: Any) -> Told:
     return {"content": None, "calls": [], "finish": None, "error": body["error"]["code"]}
 
 
-WAYS: dict[str, Callable[[str, bool], Any]] = {
+async def streamed_in_a_session(url: str, agent: str, client: bool) -> Told:
+    return await streamed(url, agent, client, **{"x-session-id": agent})
+
+
+async def whole_in_a_session(url: str, agent: str, client: bool) -> Told:
+    return await whole(url, agent, client, **{"x-session-id": agent})
+
+
+WAYS: dict[str, Callable[[str, str, bool], Awaitable[Told]]] = {
     "agui": over_agui,
     "streamed": streamed,
     "whole": whole,
-    "streamed in a session": lambda url, client: streamed(url, client, **{"x-session-id": "s1"}),
-    "whole in a session": lambda url, client: whole(url, client, **{"x-session-id": "s1"}),
+    "streamed-session": streamed_in_a_session,
+    "whole-session": whole_in_a_session,
 }
+"""Each has an agent of its name, with a session and an upstream of its own."""
 
 
-@asynccontextmanager
-async def world(case: Case, client: bool) -> AsyncIterator[tuple[str, Noting, ScriptedUpstream]]:
-    tool = Noting()
-    async with ScriptedUpstream(strict(case.reply, LATER, own=(LONG,))) as up:
-        model = OpenAIChat("m", api_key="k", base_url=up.base_url)
-        agent = Agent("a", model, tools=[] if client else [tool], max_retries=0)
-        async with serving(agent) as server:
-            yield server.url, tool, up
+@dataclass(frozen=True)
+class Seen:
+    """What a client was told, what the server's tool was called with, and what the upstream was asked."""
+
+    told: Told
+    called: list[Call]
+    asked: list[Any]
 
 
-async def told_by(way: str, case: Case, client: bool) -> tuple[Told, list[Call], ScriptedUpstream]:
-    async with world(case, client) as (url, tool, up):
-        return await WAYS[way](url, client), tool.called, up
+async def see(case: Case, *, client: bool) -> dict[str, Seen]:
+    """The case by each way."""
+    tools = {way: Noting() for way in WAYS}
+    scripts = {way: strict(case.reply, LATER, own=(LONG,)) for way in WAYS}
+    async with ScriptedUpstream(lambda body: scripts[body["model"]](body)) as up:
+        agents = [
+            Agent(
+                way,
+                OpenAIChat(way, api_key="k", base_url=up.base_url),
+                tools=[] if client else [tools[way]],
+                max_retries=0,
+            )
+            for way in WAYS
+        ]
+        async with serving(*agents) as server:
+            told = {way: await ask(server.url, way, client) for way, ask in WAYS.items()}
+        bodies = [request.body for request in up.requests]
+    return {way: Seen(told[way], tools[way].called, [body for body in bodies if body["model"] == way]) for way in WAYS}
 
 
-KNOWN = [name for name, case in CASES.items() if case.text is not None]
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", KNOWN)
-async def test_a_client_is_told_of_the_calls_that_were_accepted_and_of_no_others(name: str, way: str) -> None:
-    case = CASES[name]
-    told, _, up = await told_by(way, case, True)
-    goes_on = bool(case.refused) and not case.calls
-    assert told["error"] is None
-    assert told["content"] == "\n\n".join(filter(None, (case.text, SAID_LATER if goes_on else "")))
-    assert told["calls"] == list(case.calls)
-    assert told["finish"] == ("tool_calls" if case.calls else "stop" if goes_on else case.finish)
-    assert len(up.requests) == 1 + goes_on
+def check(case: Case, seen: Seen, *, client: bool) -> None:
+    goes_on = bool(case.refused or case.calls) if not client else bool(case.refused and not case.calls)
+    waits = case.calls if client else ()
+    finish = "tool_calls" if waits else "stop" if goes_on else case.finish
+    assert seen.told == {
+        "content": "\n\n".join(filter(None, (case.text, SAID_LATER if goes_on else ""))),
+        "calls": list(waits),
+        "finish": finish,
+        "error": None,
+    }
+    assert seen.called == ([] if client else list(case.calls))
+    assert len(seen.asked) == 1 + goes_on
     if goes_on:
-        results = [each for each in up.requests[1].body["messages"] if each["role"] == "tool"]
-        assert len(results) == case.refused
+        results = [each for each in seen.asked[1]["messages"] if each["role"] == "tool"]
+        assert len(results) == case.refused + len(case.calls)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", KNOWN)
-async def test_a_server_s_tool_runs_as_often_as_it_was_asked_for(name: str, way: str) -> None:
-    case = CASES[name]
-    told, called, up = await told_by(way, case, False)
-    goes_on = bool(case.calls or case.refused)
-    assert told["error"] is None
-    assert called == list(case.calls)
-    assert told["content"] == "\n\n".join(filter(None, (case.text, SAID_LATER if goes_on else "")))
-    assert (told["calls"], told["finish"]) == ([], "stop" if goes_on else case.finish)
-    assert len(up.requests) == 1 + goes_on
-
-
-@pytest.mark.parametrize("client", [True, False])
+@pytest.mark.parametrize("client", [True, False], ids=["a client's tool", "a server's tool"])
 @pytest.mark.parametrize("name", CASES)
-async def test_the_streamed_and_the_whole_answer_say_the_same(name: str, client: bool) -> None:
-    said = [(await told_by(way, CASES[name], client))[:2] for way in WAYS if way != "agui"]
-    assert all(each == said[0] for each in said)
+async def test_every_endpoint_tells_the_same_of_an_upstream_stream(name: str, client: bool) -> None:
+    case = CASES[name]
+    seen = await see(case, client=client)
+    if case.text is not None:
+        for each in seen.values():
+            check(case, each, client=client)
+    first, *others = [each for way, each in seen.items() if way != "agui"]
+    for each in others:
+        assert (each.told, each.called) == (first.told, first.called)

@@ -163,8 +163,9 @@ CUT: list[tuple[Any, str]] = [("length", "length"), ("filter", "content_filter")
 @pytest.mark.parametrize(("cut", "reason"), CUT)
 def test_an_answer_that_the_provider_cut_says_why_streamed_and_not(cut: Any, reason: str) -> None:
     events = [START, *model_call("m1", text("m1", "one"), cut="length"), *model_call("m2", text("m2", "two"), cut=cut)]
-    assert body_of([*events, END])["choices"][0]["finish_reason"] == reason
-    assert f'"finish_reason":"{reason}"'.encode() in open_stream().feed([*events, END])
+    events.append(AgentEnd(run_id=RUN, status="completed", cut=cut))
+    assert body_of(events)["choices"][0]["finish_reason"] == reason
+    assert f'"finish_reason":"{reason}"'.encode() in open_stream().feed(events)
 
 
 def test_a_cut_turn_with_calls_waits_for_them() -> None:
