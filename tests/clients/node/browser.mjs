@@ -106,17 +106,19 @@ class Tab {
     }
   }
 
+  // The messages as they stand once the page has drawn what it knows.
   shown() {
-    return this.page.evaluate(() =>
-      [...document.querySelectorAll("li")].map((each) => ({
+    return this.page.evaluate(async () => {
+      for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
+      return [...document.querySelectorAll("li")].map((each) => ({
         id: each.dataset.id,
         role: each.dataset.role,
         text: [...each.querySelectorAll("p")].map((part) => part.textContent).join(""),
         thinking: [...each.querySelectorAll("i")].map((part) => part.textContent).join(""),
         calls: [...each.querySelectorAll("code")].map((part) => part.textContent),
         results: [...each.querySelectorAll("output")].map((part) => part.textContent),
-      })),
-    );
+      }));
+    });
   }
 }
 
