@@ -8,8 +8,8 @@ from tests.clients.chat_pages import CALLED, answer, clients, desk, result, user
 
 @pytest.mark.parametrize(
     ("client", "anew"),
-    [("copilotkit", False)],
-    ids=["copilotkit-same id"],
+    [("copilotkit", False), ("copilotkit", True), ("assistant_ui", True)],
+    ids=["copilotkit-same id", "copilotkit-new id", "assistant_ui-new id"],
 )
 async def test_an_edit_takes_the_place_of_what_was_said(browser: Browser, client: str, anew: bool) -> None:
     async with desk(browser, client) as at:
@@ -21,6 +21,20 @@ async def test_an_edit_takes_the_place_of_what_was_said(browser: Browser, client
         turns = [user("one"), answer("1. one"), user("second"), answer("3. second"), user("three")]
         assert at.clerk.seen[-1] == turns
         assert at.said() == [*turns, answer("4. three")]
+
+
+@clients
+async def test_an_edit_behind_an_approved_call_does_not_run_it_again(browser: Browser, client: str) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("mail:ann")
+        await at.tab.press("approve")
+        await at.tab.say("two")
+        await at.edit("two", "second")
+        turns = [user("mail:ann"), CALLED, result("ann has mail"), answer("2. ann has mail"), user("second")]
+        assert at.clerk.seen[-1] == turns
+        await at.tab.say("three")
+        assert at.clerk.seen[-1] == [*turns, answer("4. second"), user("three")]
+        assert at.done == ["mail ann"]
 
 
 @clients
@@ -78,3 +92,63 @@ async def test_copilotkit_asks_its_question_anew_behind_a_call_too(browser: Brow
         await at.tab.press("approve")
         await at.tab.press("regenerate", "ann has mail")
         assert (at.clerk.seen[-1], at.tab.waiting, at.done) == ([user("mail:ann")], 1, ["mail ann"])
+
+
+@pytest.mark.parametrize(
+    ("text", "runs", "shown", "done"),
+    [
+        ("note:x", 1, "noted x", ["note x"]),
+        ("mail:ann", 1, "ann has mail", ["mail ann"]),
+        ("pick_colour:warm", 2, "red", []),
+    ],
+    ids=["server tool", "approved call", "client tool"],
+)
+async def test_assistant_ui_gives_an_answer_behind_a_call_anew_and_the_call_is_not_made_again(
+    browser: Browser, text: str, runs: int, shown: str, done: list[str]
+) -> None:
+    async with desk(browser, "assistant_ui") as at:
+        await at.tab.say(text, runs=runs)
+        if at.tab.waiting:
+            await at.tab.press("approve")
+        await at.tab.press("regenerate", f"2. {shown}")
+        turns = [user(text), CALLED, result(shown)]
+        assert at.clerk.seen[-1] == turns
+        assert at.said() == [user(text), answer(f"3. {shown}")]
+        await at.tab.say("two")
+        assert at.clerk.seen[-1] == [*turns, answer(f"3. {shown}"), user("two")]
+        assert at.done == done
+
+
+async def test_in_assistant_uis_branch_picker_the_answer_that_is_shown_is_the_one_that_counts(
+    browser: Browser,
+) -> None:
+    async with desk(browser, "assistant_ui") as at:
+        await at.tab.say("one")
+        await at.tab.press("regenerate", "1. one")
+        await at.tab.press("previous", "2. one", runs=0)
+        await at.tab.say("two")
+        assert at.clerk.seen[-1] == [user("one"), answer("1. one"), user("two")]
+        await at.tab.press("next", "1. one", runs=0)
+        assert at.said() == [user("one"), answer("2. one")]
+        await at.tab.say("three")
+        assert at.clerk.seen[-1] == [user("one"), answer("2. one"), user("three")]
+        await at.tab.press("previous", "2. one", runs=0)
+        assert at.said() == [user("one"), answer("1. one"), user("two"), answer("3. two")]
+        await at.tab.say("four")
+        assert at.clerk.seen[-1] == [user("one"), answer("1. one"), user("two"), answer("3. two"), user("four")]
+
+
+@clients
+async def test_what_a_page_has_that_was_loaded_again_is_edited(browser: Browser, client: str) -> None:
+    async with desk(browser, client) as at:
+        await at.tab.say("note:x")
+        await at.tab.say("two")
+        before = at.said()
+        await at.tab.reload(sees="3. two")
+        assert at.said() == before
+        await at.tab.say("three")
+        turns = [user("note:x"), CALLED, result("noted x"), answer("2. noted x"), user("two"), answer("3. two")]
+        assert at.clerk.seen[-1] == [*turns, user("three")]
+        await at.edit("three", "third", anew=True)
+        assert at.clerk.seen[-1] == [*turns, user("third")]
+        assert at.done == ["note x"]
