@@ -28,7 +28,14 @@ from agent_core.react.interrupts import StopReason
 from agent_core.react.run import Nowhere, Run, Sink
 from agent_core.run_input import RunInput
 from agent_core.runner import LEASE_SECONDS, Runner
-from agent_core.sessions.entries import Entry, EntryKind, SessionKey, message_entry, titled_entry
+from agent_core.sessions.entries import (
+    Entry,
+    EntryKind,
+    SessionKey,
+    message_entry,
+    titled_entry,
+    weight_of,
+)
 from agent_core.sessions.fork import copy_entries
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
@@ -75,6 +82,7 @@ class Engine:
         self.gate = gate if gate is not None else Gate()
         http = HttpClient(timeouts if timeouts is not None else Timeouts())
         self._runner = Runner(self.store, self.gate, http, lease_seconds)
+        self.aside = self._runner.aside
 
     async def __aenter__(self) -> Self:
         return self
@@ -147,7 +155,8 @@ class Engine:
         async with self._runner.writing(
             SessionKey(user_id=user_id, session_id=session_id), run_id, always=False
         ) as writer:
-            known = history_of(writer.entries, agent.name).message_ids
+            entries = writer.entries
+            known = (await self.aside(weight_of(entries), history_of, entries, agent.name)).message_ids
             new: dict[str, Message] = {}
             for message in messages:
                 if message.id not in known:
@@ -174,7 +183,8 @@ class Engine:
         return await self.store.cancel(key) or bool(runs and self.stop(runs[0], "interrupt"))
 
     async def _is_open(self, key: SessionKey, run_id: str) -> bool:
-        return run_id in history_of(await self.store.load(key), "").lost
+        entries = await self.store.load(key)
+        return run_id in (await self.aside(weight_of(entries), history_of, entries, "")).lost
 
     def under_way(self, key: SessionKey) -> tuple[Run, ...]:
         """The session's runs in this process: first the one that holds the gate, then those that wait."""
@@ -292,20 +302,14 @@ class Session:
     async def snapshot(self) -> bytes:
         """The whole session as it stands, as JSON; `restore` takes it back."""
         entries = await self._engine.store.load(self.key)
-        return msgspec.json.encode(
-            [_Line(each.run_id, each.kind, msgspec.Raw(each.body), each.lane) for each in entries]
-        )
+        return await self._engine.aside(weight_of(entries), _snapshot_of, entries)
 
     async def restore(self, snapshot: bytes) -> None:
         """Fill an empty session from a snapshot: a copy, in which nothing is left to be carried out, and no
         approval counts any more. Raises InvalidRequest where the session is not empty, or where the bytes are no
         snapshot."""
         try:
-            lines = msgspec.json.decode(snapshot, type=list[_Line])
-            entries = [
-                Entry(run_id=each.run_id, kind=each.kind, body=bytes(each.body), lane=each.lane) for each in lines
-            ]
-            copy = copy_entries(entries)  # a body that cannot be read is refused here, not in a later run
+            copy = await self._engine.aside(len(snapshot), _copy_of, snapshot)
         except msgspec.MsgspecError as error:
             raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
         try:
@@ -321,6 +325,18 @@ class _Line(msgspec.Struct, array_like=True):
     kind: EntryKind
     body: msgspec.Raw
     lane: str
+
+
+def _snapshot_of(entries: Sequence[Entry]) -> bytes:
+    return msgspec.json.encode([_Line(each.run_id, each.kind, msgspec.Raw(each.body), each.lane) for each in entries])
+
+
+def _copy_of(snapshot: bytes) -> list[Entry]:
+    """The entries of a copy. A body that cannot be read is refused here, not in a later run."""
+    lines = msgspec.json.decode(snapshot, type=list[_Line])
+    return copy_entries(
+        [Entry(run_id=each.run_id, kind=each.kind, body=bytes(each.body), lane=each.lane) for each in lines]
+    )
 
 
 def _as_input(input: Input) -> RunInput:

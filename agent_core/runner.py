@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
 from agent_core.agent import Agent
+from agent_core.aside import SMALL, Aside
 from agent_core.errors import InvalidRequest, ModelError, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
@@ -23,8 +24,8 @@ from agent_core.react.opening.brought import title_of
 from agent_core.react.room import Room
 from agent_core.react.run import Run, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey, end_entry, now_ms, titled_entry
-from agent_core.sessions.history import history_of
+from agent_core.sessions.entries import Entry, SessionKey, end_entry, now_ms, titled_entry, weight_of
+from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.keeper import Keeper
 from agent_core.sessions.leases import SAVING, Leases, Writer
@@ -63,6 +64,7 @@ class Runner:
         self._writers = 0
         self._http = http
         self._threads = Threads()
+        self.aside = Aside()
         self._models: dict[str, Model] = {}
         self._validators = Validators()
         self._room = Room()
@@ -81,6 +83,7 @@ class Runner:
             await asyncio.wait(self._orphans, timeout=GRACE)
         await self._http.aclose()
         self._threads.close()
+        self.aside.close()
         await self._leases.aclose()
         await self.store.aclose()
 
@@ -215,11 +218,17 @@ class Runner:
         try:
             writer = await run.stop.guard(leases.open(run.key, wait=self._patience, waiting=run.announce))
             run.lease, run.entries = writer.lease, writer.entries
-            run.history = history_of(writer.entries, run.agent.name)
+            run.history = await self._read(run, writer.entries)
         except (RunError, Stopped):
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
+
+    async def _read(self, run: Run, entries: Sequence[Entry]) -> History:
+        weight = weight_of(entries)
+        if weight <= SMALL:  # a task of its own costs what a short run notices
+            return history_of(entries, run.agent.name)
+        return await run.stop.guard(self.aside(weight, history_of, entries, run.agent.name))
 
     async def _save(self, run: Run, end: End) -> End:
         """Pair what is open, write the end down and release. What fails in writing is the run's failure;

@@ -1,8 +1,12 @@
 """What a request may bring: how many headers, how large its body is, and in which form."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agent_core.aside import Aside
 from app.errors import BodyTooLarge, HeadersTooLarge, Refusal, WrongContentType, refuse
 
 LINES = frozenset({"application/x-ndjson", "application/jsonl"})
@@ -37,6 +41,12 @@ def _too_many(headers: list[tuple[bytes, bytes]]) -> HeadersTooLarge | None:
     return None
 
 
+PARSING = 4
+"""How many times the work of reading an entry is that of parsing as many bytes, and of checking what they say."""
+
+T = TypeVar("T")
+
+
 class UploadTooLarge(BodyTooLarge):
     def __init__(self, limit: int) -> None:
         Refusal.__init__(self, f"The lines have more than {limit} bytes.")
@@ -57,6 +67,13 @@ async def read_json_body(request: Request, limit: int) -> bytes:
         if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in ("utf-8", "utf8"):
             raise WrongContentType("The charset of a JSON body must be UTF-8.", param="content-type")
     return await _read(request, limit, BodyTooLarge)
+
+
+async def read_json(request: Request, limit: int, aside: Aside, parse: Callable[[bytes], T]) -> T:
+    """What `parse` makes of the body, which is read as `read_json_body` does; a large one is parsed beside the event
+    loop. Raises what either does."""
+    body = await read_json_body(request, limit)
+    return await aside(PARSING * len(body), parse, body)
 
 
 async def read_lines(request: Request, limit: int) -> bytes:

@@ -1,7 +1,7 @@
 """Reading a request body as JSON, and telling what is wrong with it.
 
-RFC 8259, with limits: UTF-8, numbers that a double can hold, no lone surrogates, and at most
-DEEPEST levels of nesting. Whatever the bytes are, only InvalidRequest is raised.
+RFC 8259, with limits: UTF-8, numbers that a double can hold, no lone surrogates, at most DEEPEST
+levels of nesting, and at most MOST_VALUES values. Whatever the bytes are, only InvalidRequest is raised.
 """
 
 import json
@@ -19,6 +19,9 @@ from agent_core.messages import well_formed
 DEEPEST = 200
 """The most levels that objects and lists may be nested."""
 
+MOST_VALUES = 150_000
+"""The most objects, lists and items in them. Reading a value takes up to half a microsecond, in one go."""
+
 LONGEST_MESSAGE = 4_000
 """The most bytes of an error's message."""
 
@@ -28,12 +31,16 @@ LONGEST_PATH = 200
 # The closing quote is optional and nothing is tried twice, so that this stays linear on any bytes.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SIGNS = (b"[", b"{", b",")
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def read_object(body: bytes) -> dict[str, object]:
     """The body as a JSON object. The message says where it is wrong, and `param` which field."""
-    if body.count(b"[") + body.count(b"{") > DEEPEST and _depth(body) > DEEPEST:
+    brackets = body.count(b"[") + body.count(b"{")
+    if brackets + body.count(b",") > MOST_VALUES and _has_too_many(body):
+        raise InvalidRequest(f"The body has more than {MOST_VALUES} values.")
+    if brackets > DEEPEST and _depth(body) > DEEPEST:
         raise InvalidRequest(f"The body is nested more than {DEEPEST} levels deep.")
     try:
         value = orjson.loads(body)
@@ -62,6 +69,18 @@ def shorten(text: str, limit: int) -> str:
 def invalid(message: str, param: str | None = None) -> InvalidRequest:
     """The error, with message and path cut to a bounded length: both may quote the input."""
     return InvalidRequest(shorten(message, LONGEST_MESSAGE), None if param is None else shorten(param, LONGEST_PATH))
+
+
+def _has_too_many(body: bytes) -> bool:
+    """Whether more than MOST_VALUES brackets and commas stand in no text."""
+    count = end = 0
+    # One text after another, and not all in one go: others get a turn meanwhile.
+    for text in _STRINGS.finditer(body):
+        count += sum(body.count(each, end, text.start()) for each in _SIGNS)
+        if count > MOST_VALUES:
+            return True
+        end = text.end()
+    return count + sum(body.count(each, end) for each in _SIGNS) > MOST_VALUES
 
 
 def _depth(body: bytes) -> int:

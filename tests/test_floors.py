@@ -93,6 +93,7 @@ ORDER = (
     "agent_core.sessions.opening",
     "agent_core.sessions.keeper",
     "agent_core.sessions.leases",
+    "agent_core.aside",
     "agent_core.gate",
     "agent_core.react.interrupts",
     "agent_core.react.edits",

@@ -30,7 +30,7 @@ class Turns:
     loop. Waiting for something in the loop's thread would not be seen; only work is.
     """
 
-    threads: tuple[str, ...] = ("work", "tool")
+    threads: tuple[str, ...] = ("aside", "tool")
     worst: float = 0.0
     looks: int = 0
     _used: dict[int, float] = field(default_factory=dict)

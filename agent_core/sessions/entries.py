@@ -3,6 +3,7 @@
 History, approvals and state are folds of the one list (`history.py`); there is no second write path.
 """
 
+from collections.abc import Collection
 from time import time
 from typing import Any, Literal
 
@@ -155,6 +156,15 @@ _decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
 def body_of(entry: Entry) -> Body:
     """The entry's body. Raises msgspec.MsgspecError where it is not what its kind says."""
     return _decoders[entry.kind].decode(entry.body)
+
+
+ENTRY = 250
+"""What an entry weighs beside its body, in bytes, where it is about the work to read it."""
+
+
+def weight_of(entries: Collection[Entry]) -> int:
+    """How much work it is to read the entries (`Aside`)."""
+    return ENTRY * len(entries) + sum(len(entry.body) for entry in entries)
 
 
 def now_ms() -> int:

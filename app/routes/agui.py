@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
-from app.limits import read_json_body
+from app.limits import read_json
 from app.routes.leaving import on_disconnect_of
 from app.routes.runs import LAST_EVENT_ID, event_id, from_log, reattach
 from app.routes.starting import streamed
@@ -33,7 +33,7 @@ async def run_agent(request: Request) -> Response:
     settings = services.settings
     agent = services.roster.get(request.path_params.get("agent"))
     on_disconnect = on_disconnect_of(request, agent, settings)
-    asked = parse_run_input(await read_json_body(request, settings.body_limit))
+    asked = await read_json(request, settings.body_limit, services.engine.aside, parse_run_input)
     key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
     if LAST_EVENT_ID in request.headers:
         event_id(request, LAST_EVENT_ID)  # a bad one is refused, whether there is such a run or not

@@ -15,15 +15,15 @@ from starlette.responses import Response
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
 from agent_core.events import AgentEnd, FinalOutput, RequireExternalExecution, RunFailed
-from agent_core.interrupts import Answer
+from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import new_id
 from agent_core.names import RUN_ID
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.entries import Entry, SessionKey, weight_of
 from agent_core.sessions.leases import answer_of
 from app.agents import Roster
 from app.errors import NotFound, run_error_answer
-from app.limits import read_json_body
+from app.limits import read_json
 from app.routes.leaving import on_disconnect_of
 from app.routes.runs import reattach
 from app.routes.sessions import found, json
@@ -52,16 +52,23 @@ async def interrupts(request: Request) -> Response:
     named = request.query_params.get("agent")
     roster = services_of(request).roster
     agents = roster.agents if named is None else [roster.get(named)]
-    entries = await _entries(request, key)
+    waiting = await _pending(request, await _entries(request, key), agents)
     return json(
         {
             "interrupts": [
                 interrupt_of(each) | {"createdAt": iso(each.created_at), "agent": agent.name}
-                for agent, pending in pending_in(entries, agents)
+                for agent, pending in waiting
                 for each in pending
             ]
         }
     )
+
+
+async def _pending(
+    request: Request, entries: Sequence[Entry], agents: Sequence[Agent]
+) -> list[tuple[Agent, tuple[Interrupt, ...]]]:
+    aside = services_of(request).engine.aside
+    return await aside(weight_of(entries), lambda: list(pending_in(entries, agents)))
 
 
 @router.post("/{session_id}/resume", response_model=None)
@@ -70,7 +77,7 @@ async def resume(request: Request) -> Response:
     or told when it has ended."""
     key, _ = await found(request)
     services = services_of(request)
-    members = read_object(await read_json_body(request, services.settings.body_limit))
+    members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
     answers = answers_of(members, "answers")
     if not answers:
         raise InvalidRequest("answers: at least one is needed.", "answers")
@@ -78,7 +85,10 @@ async def resume(request: Request) -> Response:
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         raise InvalidRequest("runId: 1 to 64 of A-Z a-z 0-9 . _ : - are allowed.", "runId")
     stream = flag_at(members, "stream")
-    agent = _addressee(await _entries(request, key), answers, text_at(members, "agent"), services.roster)
+    entries = await _entries(request, key)
+    agent = await services.engine.aside(
+        weight_of(entries), _addressee, entries, answers, text_at(members, "agent"), services.roster
+    )
     begun = _begin(
         request, key, agent, answers, run_id or new_id("run"), on_disconnect_of(request, agent, services.settings)
     )
@@ -94,9 +104,9 @@ async def bring_result(request: Request) -> Response:
     key, _ = await found(request)
     services = services_of(request)
     operation_id = request.path_params["operation_id"]
-    payload = _outcome(read_object(await read_json_body(request, services.settings.body_limit)))
+    payload = _outcome(await read_json(request, services.settings.body_limit, services.engine.aside, read_object))
     entries = await _entries(request, key)
-    for agent, pending in pending_in(entries, services.roster.agents):
+    for agent, pending in await _pending(request, entries, services.roster.agents):
         answers = [
             Answer(interrupt_id=each.id, payload=payload, param=next(iter(payload)))
             for each in pending
@@ -106,7 +116,7 @@ async def bring_result(request: Request) -> Response:
             # Whoever brings a result leaves at once; nobody takes that for a stop.
             begun = _begin(request, key, agent, answers, new_id("run"), "continue")
             return await streamed(request, *begun) if _wants_stream(request) else await _taken(request, begun[0])
-    taker = taken_by(entries, operation_id)
+    taker = await services.engine.aside(weight_of(entries), taken_by, entries, operation_id)
     if taker is None:
         raise NotFound("Nothing in this session waits for this operation.")
     # It comes again: the answer is the same, and nothing else is.

@@ -22,7 +22,7 @@ from agent_core.react.run import Run
 from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
-from app.limits import read_json_body
+from app.limits import PARSING, read_json_body
 from app.routes.leaving import on_disconnect_of
 from app.runs.earlier import Given, find_earlier
 from app.runs.halves import Half, half_of
@@ -48,7 +48,7 @@ async def chat_completions(request: Request) -> Response:
     """Run the agent that `model` names, streamed or not. Errors have OpenAI's shape and their real status."""
     services = services_of(request)
     body = await read_json_body(request, services.settings.body_limit)
-    asked = parse_chat(body)
+    asked = await services.engine.aside(PARSING * len(body), parse_chat, body)
     agent = _agent(services, asked.agent)
     headers = request.headers
     session_id = _session_of(request)

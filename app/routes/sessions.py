@@ -4,7 +4,7 @@ A session that is somebody else's, one that nobody has and an id that no session
 alike: 404, with nothing in it that tells which it was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from agent_core.errors import InvalidRequest
 from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, is_title
-from agent_core.sessions.entries import MessageBody, SessionKey, body_of
+from agent_core.sessions.entries import Entry, MessageBody, SessionKey, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import SessionInfo
 from app.auth import user_of
 from app.errors import NotFound, WrongContentType
-from app.limits import read_json_body
+from app.limits import read_json
 from app.routes.system import READ
 from app.services import services_of
 from converters.agui.observed import parse_observed
@@ -53,16 +53,23 @@ async def session(request: Request) -> Response:
     key, info = await found(request)
     engine = services_of(request).engine
     entries = await answer_of(engine.store.load(key))
-    bodies = [body_of(entry) for entry in entries if entry.kind == "message"]
+    names, state = await engine.aside(weight_of(entries), _outline_of, entries)
     running = next(iter(engine.under_way(key)), None)
     return json(
         view(info)
         | {
-            "agents": list(dict.fromkeys(body.agent for body in bodies if isinstance(body, MessageBody))),
+            "agents": names,
             "run": None if running is None else {"runId": running.run_id, "agent": running.agent.name},
-            "state": history_of(entries, "").state,
+            "state": state,
         }
     )
+
+
+def _outline_of(entries: Sequence[Entry]) -> tuple[list[str], Any]:
+    """The agents that have a history in the session, and its state."""
+    bodies = (body_of(entry) for entry in entries if entry.kind == "message")
+    names = dict.fromkeys(body.agent for body in bodies if isinstance(body, MessageBody))
+    return list(names), history_of(entries, "").state
 
 
 @router.api_route("/{session_id}/messages", methods=READ, response_model=None)
@@ -76,15 +83,21 @@ async def messages(request: Request) -> Response:
     agent = services.roster.get(request.query_params.get("agent"))
     limit = number_of(request, "limit", MOST_MESSAGES)
     entries = await answer_of(services.engine.store.load(key))
-    shown = to_agui(history_of(entries, agent.name).messages)
     before = request.query_params.get("before")
+    page = await services.engine.aside(weight_of(entries), _page_of, entries, agent.name, limit, before)
+    return Response(page, media_type="application/json")
+
+
+def _page_of(entries: Sequence[Entry], agent: str, limit: int | None, before: str | None) -> bytes:
+    """Raises InvalidRequest for a message that is not there."""
+    shown = to_agui(history_of(entries, agent).messages)
     if before is not None:
         place = next((n for n, each in enumerate(shown) if each["id"] == before), None)
         if place is None:
             raise InvalidRequest("before: the agent has no such message in this session.", "before")
         shown = shown[:place]
     first = 0 if limit is None else max(0, len(shown) - limit)
-    return json({"messages": shown[first:], "agent": agent.name, "more": first > 0})
+    return to_json({"messages": shown[first:], "agent": agent, "more": first > 0})
 
 
 @router.patch("/{session_id}", response_model=None)
@@ -92,7 +105,7 @@ async def rename(request: Request) -> Response:
     """`{"title": …}`: the session with its new title."""
     key, _ = await found(request)
     services = services_of(request)
-    members = read_object(await read_json_body(request, services.settings.body_limit))
+    members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
     title = needed_text(members, "title").strip()
     if not is_title(title):
         raise InvalidRequest(
@@ -122,7 +135,7 @@ async def observe(request: Request) -> Response:
     key = key_of(request)
     services = services_of(request)
     agent = services.roster.get(request.query_params.get("agent"))
-    seen = parse_observed(await read_json_body(request, services.settings.body_limit))
+    seen = await read_json(request, services.settings.body_limit, services.engine.aside, parse_observed)
     count = await services.engine.observe(agent, seen, user_id=key.user_id, session_id=key.session_id)
     return json({"observed": count})
 
@@ -132,7 +145,7 @@ async def interrupt(request: Request) -> Response:
     """`{"runId": …}`, which may be left out: stop the session's run, wherever it is carried out."""
     key = await known(request)
     services = services_of(request)
-    run_id = text_at(await _optional_members(request, services.settings.body_limit), "runId")
+    run_id = text_at(await _optional_members(request), "runId")
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         raise InvalidRequest("runId: 1 to 64 of A-Z a-z 0-9 . _ : - are allowed.", "runId")
     stopped = await services.engine.interrupt(user_id=key.user_id, session_id=key.session_id, run_id=run_id)
@@ -186,15 +199,19 @@ def number_of(request: Request, name: str, most: int) -> int | None:
     return int(text)
 
 
-async def _optional_members(request: Request, limit: int) -> Mapping[str, Any]:
+async def _optional_members(request: Request) -> Mapping[str, Any]:
     """The members of the body; none where there is no body, which then needs no content type."""
     if "content-type" in request.headers:
-        body = await read_json_body(request, limit)
-        return read_object(body) if body else {}
+        services = services_of(request)
+        return await read_json(request, services.settings.body_limit, services.engine.aside, _members_of)
     async for chunk in request.stream():
         if chunk:
             raise WrongContentType("The content type must be application/json.", param="content-type")
     return {}
+
+
+def _members_of(body: bytes) -> Mapping[str, Any]:
+    return read_object(body) if body else {}
 
 
 def _iso(at: int) -> str:

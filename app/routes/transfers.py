@@ -1,7 +1,5 @@
 """A session out of here, into here, and copied: export, import and fork."""
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -9,12 +7,12 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, SessionExists
 from agent_core.messages import new_id
 from agent_core.names import SESSION_ID
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.entries import Entry, SessionKey, weight_of
 from agent_core.sessions.fork import fork_entries
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.transfer import export_lines, import_entries
 from app.errors import NotFound, Refusal
-from app.limits import read_json_body, read_lines
+from app.limits import read_json, read_lines
 from app.routes.sessions import found, json, key_of, view
 from app.routes.system import READ
 from app.services import Services, services_of
@@ -25,6 +23,9 @@ router = APIRouter(prefix="/sessions")
 
 IMPORT_LIMIT = 32_000_000
 """Bytes of a session that is imported."""
+
+HARD = 4
+"""How many times the work of reading it is that of checking or copying a session."""
 
 
 class Taken(Refusal):
@@ -40,8 +41,9 @@ class Taken(Refusal):
 async def export(request: Request) -> Response:
     """The whole session as lines of JSON."""
     key, info = await found(request)
-    entries = await answer_of(services_of(request).engine.store.load(key))
-    lines = export_lines(entries, session_id=key.session_id, title=info.title)
+    engine = services_of(request).engine
+    entries = await answer_of(engine.store.load(key))
+    lines = await engine.aside(weight_of(entries), export_lines, entries, session_id=key.session_id, title=info.title)
     name = key.session_id.replace(":", "_")  # which no file on Windows may have
     headers = {"content-disposition": f'attachment; filename="{name}.jsonl"'}
     return Response(lines, media_type="application/x-ndjson", headers=headers)
@@ -54,8 +56,8 @@ async def bring_in(request: Request) -> Response:
     services = services_of(request)
     if await answer_of(services.engine.store.find(key)) is not None:
         raise Taken
-    # In a thread: checking every line of a large session takes seconds.
-    entries = await asyncio.to_thread(import_entries, await read_lines(request, IMPORT_LIMIT))
+    lines = await read_lines(request, IMPORT_LIMIT)
+    entries = await services.engine.aside(HARD * len(lines), import_entries, lines)
     return await _begin(services, entries, key)
 
 
@@ -64,7 +66,7 @@ async def fork(request: Request) -> Response:
     """`{"messageId": …, "sessionId"?: …, "agent"?: …}`: a new session that goes on from that message."""
     key, _ = await found(request)
     services = services_of(request)
-    members = read_object(await read_json_body(request, services.settings.body_limit))
+    members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
     message_id = needed_text(members, "messageId")
     session_id = text_at(members, "sessionId")
     if session_id is None:
@@ -73,7 +75,9 @@ async def fork(request: Request) -> Response:
         raise InvalidRequest("sessionId: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed.", "sessionId")
     agent = _agent(services, text_at(members, "agent"))
     entries = await answer_of(services.engine.store.load(key))
-    copy = fork_entries(entries, agent.name, message_id, session_id=key.session_id)
+    copy = await services.engine.aside(
+        HARD * weight_of(entries), fork_entries, entries, agent.name, message_id, session_id=key.session_id
+    )
     return await _begin(services, copy, SessionKey(user_id=key.user_id, session_id=session_id), "sessionId")
 
 

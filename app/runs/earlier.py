@@ -27,7 +27,7 @@ from agent_core.events import (
 )
 from agent_core.messages import Message
 from agent_core.react.edits import edit_event
-from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, body_of
+from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import SAVING
 from app.runs.repeats import BODY_SECONDS, KEY_SECONDS, Claim, OtherBody
@@ -68,10 +68,15 @@ async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Cla
             entries = await engine.store.load(key)
     except TimeoutError as error:
         raise RunError("store_unavailable", detail="no answer in time") from error
+    running = frozenset(run.run_id for run in engine.under_way(key))
+    return await engine.aside(weight_of(entries), _found_in, entries, agent, claim, running)
+
+
+def _found_in(entries: Sequence[Entry], agent: Agent, claim: Claim, running: frozenset[str]) -> Earlier | None:
     at = _place_of(entries, agent, claim)
     if at is None:
         return None
-    if any(run.run_id == entries[at].run_id for run in engine.under_way(key)):
+    if entries[at].run_id in running:
         raise SessionBusy(entries[at].run_id)
     tail = _turn(entries[at:], agent, claim)
     found: tuple[str, RunStatus, Cut | None] | None = None

@@ -9,7 +9,7 @@ from agent_core.errors import SENTENCES, Code, QueueFull, SessionBusy
 from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
 from agent_core.interrupts import Interrupt
 from agent_core.messages import new_id
-from agent_core.sessions.entries import EndBody, Entry, RunBody, SessionKey, body_of
+from agent_core.sessions.entries import EndBody, Entry, RunBody, SessionKey, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
 from app.runs.picture import tell
@@ -39,14 +39,18 @@ async def find_past(engine: Engine, key: SessionKey, run_id: str) -> Past | None
     another worker, or this one for somebody else, has the session, and RunError where the store fails.
     """
     entries = await answer_of(engine.store.load(key))
-    found = _find(entries, run_id)
+    found = await engine.aside(weight_of(entries), _find, entries, run_id)
     if found is None:
         return None
     agent, client, end = found
     if end is None:
         entries = await _last_word(engine, key, run_id, entries)
-        found = _find(entries, run_id)
+        found = await engine.aside(weight_of(entries), _find, entries, run_id)
         end = None if found is None else found[2]
+    return await engine.aside(weight_of(entries), _past, entries, run_id, agent, client, end)
+
+
+def _past(entries: Sequence[Entry], run_id: str, agent: str, client: str, end: EndBody | None) -> Past:
     history = history_of(entries, agent)
     return Past(
         picture=tell(run_id, agent, history),
