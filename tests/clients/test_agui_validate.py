@@ -49,8 +49,8 @@ async def test_a_stream_with_a_state_is_valid(tmp_path: Path) -> None:
 async def test_a_conversation_that_is_taken_back_is_valid(tmp_path: Path) -> None:
     async with serving(echo) as up:
         question = run_input("hello")
-        for _ in range(2):
-            async with opened(up.url, question) as response:
+        for asked in (question, question | {"runId": "again"}):
+            async with opened(up.url, asked) as response:
                 stream = await response.aread()
                 await validate(stream, tmp_path)
     assert b'"session_rewound"' in stream
