@@ -7,7 +7,16 @@ from typing import Any
 import httpx
 
 from tests.faults.ledger import Ear, Ledger
-from tests.serving import Frame, frames_of
+from tests.serving import Frame, frames_of, run_input
+
+
+def asking(words: str, thread: str) -> Frame:
+    """A request with these words, and one behind them that makes it another question than any other: the same one under
+    a new id, behind a run that was lost, would be taken for that run's."""
+    body = run_input(words, thread=thread)
+    [message] = body["messages"]
+    message["content"] += f" {message['id']}"
+    return body
 
 
 class Refused(Exception):

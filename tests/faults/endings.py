@@ -17,12 +17,12 @@ import pytest
 
 from agent_core.sessions.entries import EndBody, SessionKey, body_of
 from agent_core.sessions.opening import open_store
-from tests.faults.client import calling, finish, follow
+from tests.faults.client import asking, calling, finish, follow
 from tests.faults.gatehouse import Gatehouse
 from tests.faults.ledger import Ear, Ledger, Told
 from tests.faults.outages import check_kept
 from tests.faults.workers import NotServed, Worker, started
-from tests.serving import Frame, run_input
+from tests.serving import Frame
 
 DRAIN = 3.0
 """Seconds that the runs get."""
@@ -61,7 +61,7 @@ async def end_with_runs(folder: Path, runs: int) -> Ended:
         await _check_written(worker, ledger, opened)
         await worker.start()
         async with calling(worker.url) as http:
-            new = [run_input("mark say:1", thread=session) for session in ledger.sessions]
+            new = [asking("mark say:1", thread=session) for session in ledger.sessions]
             await asyncio.gather(*(finish(http, body, ledger) for body in new))
         await worker.end()
         await check_kept(worker, ledger)
@@ -74,7 +74,7 @@ async def drain_beside_another(folder: Path) -> None:
     variables = {"OSTINATO_DRAIN_SECONDS": "300"}
     async with Gatehouse() as gate, started(folder, {**variables, "FAULTS_GATE": str(gate.port)}) as worker:
         async with calling(worker.url) as http:
-            body = run_input("mark hold:long say:1", thread="long")
+            body = asking("mark hold:long say:1", thread="long")
             running = asyncio.create_task(finish(http, body, ledger))
             await gate.arrived("long")
             worker.send(signal.SIGTERM)
@@ -86,7 +86,7 @@ async def drain_beside_another(folder: Path) -> None:
             assert await ended == -signal.SIGTERM
         await worker.start()
         async with calling(worker.url) as http:
-            await finish(http, run_input("mark say:1", thread="long"), ledger)
+            await finish(http, asking("mark say:1", thread="long"), ledger)
         await worker.end()
         await check_kept(worker, ledger)
 
@@ -104,7 +104,7 @@ async def _open_runs(http: httpx.AsyncClient, gate: Gatehouse, ledger: Ledger, r
     for number in range(runs):
         kind = KINDS[number % len(KINDS)]
         session = f"e{number - 2 if kind == 'waits' else number}"
-        body = run_input(PROGRAMS.get(kind, "say:1").format(number), thread=session)
+        body = asking(PROGRAMS.get(kind, "say:1").format(number), thread=session)
         ear = _Attentive(ledger.of(session), body, waits=kind == "waits")
         task = asyncio.create_task(follow(http, body, ear))
         await ear.open.wait()

@@ -17,10 +17,10 @@ from random import Random
 import httpx
 
 from agent_core.sessions.opening import open_store
-from tests.faults.client import Refused, calling, check_sessions, finish, follow
+from tests.faults.client import Refused, asking, calling, check_sessions, finish, follow
 from tests.faults.ledger import Ear, Ledger, check_effects
 from tests.faults.workers import Note, Worker, command, started, unnoted
-from tests.serving import Frame, run_input
+from tests.serving import Frame
 
 CLIENTS = 8
 SHARED = 2
@@ -52,7 +52,7 @@ class Load:
     async def client(self, http: httpx.AsyncClient, session: str, *, shared: bool) -> None:
         try:
             while True:
-                body = run_input(program(self._random), thread=session)
+                body = asking(program(self._random), thread=session)
                 self.last[session] = body
                 with suppress(Refused):  # too many wait for a shared session
                     await follow(http, body, self._ear(session, body, shared))
@@ -131,7 +131,7 @@ async def _check_data(worker: Worker, ledger: Ledger, *, settled: list[str], los
 
 async def _once_more(http: httpx.AsyncClient, last: Frame, ledger: Ledger, random: Random) -> None:
     """A client that comes back: it says something new, or asks again for what it missed."""
-    body = run_input("mark say:2", thread=last["threadId"])
+    body = asking("mark say:2", thread=last["threadId"])
     if random.random() < 0.5:
         body |= {"messages": last["messages"]}
     await finish(http, body, ledger)

@@ -15,11 +15,10 @@ from pathlib import Path
 import httpx
 
 from agent_core.sessions.opening import open_store
-from tests.faults.client import Refused, calling, check_sessions, finish, follow
+from tests.faults.client import Refused, asking, calling, check_sessions, finish, follow
 from tests.faults.gatehouse import Gatehouse
 from tests.faults.ledger import Ear, Ledger, check_effects
 from tests.faults.workers import Worker, command, started
-from tests.serving import run_input
 
 Fault = Callable[[Worker, httpx.AsyncClient], AbstractAsyncContextManager[None]]
 
@@ -89,8 +88,8 @@ async def break_the_store(folder: Path, name: str) -> None:
     prefix = UNPRIVILEGED if name == "read_only" and os.geteuid() == 0 else ()
     async with Gatehouse() as gate, started(folder, {"FAULTS_GATE": str(gate.port)}, prefix=prefix) as worker:
         async with calling(worker.url) as http:
-            await finish(http, run_input("mark say:2", thread="before"), ledger)
-            body = run_input("mark hold:x mark say:2", thread="held")
+            await finish(http, asking("mark say:2", thread="before"), ledger)
+            body = asking("mark hold:x mark say:2", thread="held")
             held = asyncio.create_task(follow(http, body, Ear(ledger.of("held"), body)))
             await gate.arrived("x")
             async with FAULTS[name](worker, http):
@@ -98,7 +97,7 @@ async def break_the_store(folder: Path, name: str) -> None:
                 await _check_unwell(http, held)
             await well(http)
             for session in ("before", "held", "new"):
-                await finish(http, run_input("mark say:2", thread=session), ledger)
+                await finish(http, asking("mark say:2", thread=session), ledger)
             await check_sessions(http, ledger, list(ledger.sessions))
         await worker.end()
         await check_kept(worker, ledger)
@@ -114,7 +113,7 @@ async def _check_unwell(http: httpx.AsyncClient, held: "asyncio.Task[dict[str, o
 
 
 async def _refusal(http: httpx.AsyncClient, session: str) -> tuple[int, str]:
-    body = run_input("mark say:2", thread=session)
+    body = asking("mark say:2", thread=session)
     try:
         end = await follow(http, body, Ear(Ledger().of(session), body))
     except Refused as refused:

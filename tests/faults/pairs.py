@@ -9,10 +9,10 @@ import httpx
 
 from agent_core.sessions.entries import Entry, SessionKey
 from agent_core.sessions.store import Store
-from tests.faults.client import calling, finish, follow, streaming
+from tests.faults.client import asking, calling, finish, follow, streaming
 from tests.faults.ledger import Ear, Ledger, check_effects
 from tests.faults.pauses import Pair, make_pair
-from tests.serving import Frame, run_input
+from tests.serving import Frame
 
 LEASE = 3.0
 """Seconds; a heartbeat is a third of it."""
@@ -37,8 +37,8 @@ async def run_through_both(folder: Path, url: str, rounds: int) -> list[float]:
 
 async def _queue(pair: Pair, one: httpx.AsyncClient, two: httpx.AsyncClient, session: str, ledger: Ledger) -> None:
     """A run of a session that the other server holds says that it began, waits, and then runs."""
-    first = run_input(f"mark hold:{session} say:3", thread=session)
-    second = run_input("mark say:3", thread=session)
+    first = asking(f"mark hold:{session} say:3", thread=session)
+    second = asking("mark say:3", thread=session)
     running = asyncio.create_task(finish(one, first, ledger))
     await pair.gate.arrived(session)
     ear = Ear(ledger.of(session), second, waits=True)
@@ -58,7 +58,7 @@ async def _queue(pair: Pair, one: httpx.AsyncClient, two: httpx.AsyncClient, ses
 
 async def _interrupt(pair: Pair, one: httpx.AsyncClient, two: httpx.AsyncClient, session: str, ledger: Ledger) -> float:
     """The other server is asked to stop the run."""
-    body = run_input(f"mark hold:{session} say:3", thread=session)
+    body = asking(f"mark hold:{session} say:3", thread=session)
     running: asyncio.Task[Frame] = asyncio.create_task(follow(one, body, Ear(ledger.of(session), body)))
     await pair.gate.arrived(session)
     began = monotonic()
@@ -67,7 +67,7 @@ async def _interrupt(pair: Pair, one: httpx.AsyncClient, two: httpx.AsyncClient,
     end = await running
     seconds = monotonic() - began
     assert (end["type"], end.get("outcome")) == ("RUN_FINISHED", {"type": "cancelled"}), end
-    await finish(two, run_input("mark say:2", thread=session), ledger, waits=True)
+    await finish(two, asking("mark say:2", thread=session), ledger, waits=True)
     return seconds
 
 

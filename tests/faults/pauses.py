@@ -19,11 +19,11 @@ import httpx
 from agent_core.sessions.entries import Entry, SessionKey
 from agent_core.sessions.opening import open_store
 from agent_core.sessions.store import Store
-from tests.faults.client import Refused, calling, finish, follow
+from tests.faults.client import Refused, asking, calling, finish, follow
 from tests.faults.gatehouse import Gatehouse
 from tests.faults.ledger import Ear, Ledger, check_effects
 from tests.faults.workers import Note, Worker, command, started, unnoted
-from tests.serving import Frame, run_input
+from tests.serving import Frame
 
 LEASE = 0.6
 """Seconds, of the server that is stopped."""
@@ -111,7 +111,7 @@ async def _round(
     random: Random,
     found: Paused,
 ) -> None:
-    firsts = [run_input(program.format(f"r{number}-"), thread=f"p{number}-{n}") for n, program in enumerate(PROGRAMS)]
+    firsts = [asking(program.format(f"r{number}-"), thread=f"p{number}-{n}") for n, program in enumerate(PROGRAMS)]
     moment = _Moment(random.randint(len(PROGRAMS), 60))
     stopped = [asyncio.create_task(_carry_out(one, body, moment, ledger)) for body in firsts]
     await pair.gate.arrived(f"r{number}-a")
@@ -158,7 +158,7 @@ async def _carry_out(http: httpx.AsyncClient, body: Frame, moment: _Moment, ledg
 
 def _next(number: int, first: Frame, random: Random) -> Frame:
     """The user says something new, or asks again for what does not come."""
-    body = run_input("mark say:2", thread=first["threadId"])
+    body = asking("mark say:2", thread=first["threadId"])
     if number in REPEATED and random.random() < 0.5:
         body |= {"messages": first["messages"]}
     return body

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.client import Refused, calling, finish, streaming
+from tests.faults.client import Refused, asking, calling, finish, streaming
 from tests.faults.ledger import Ledger
 from tests.faults.outages import check_kept
 from tests.faults.workers import Worker, command, started
-from tests.serving import run_input
 
 LOST, KEPT = ("lost-0", "lost-1"), ("kept-0", "kept-1")
 
@@ -58,7 +57,7 @@ async def _lose(worker: Worker) -> None:
     """Runs that the copy has not, in a session that it has not too; and one under way when the server is killed."""
     for _ in range(2):
         await _run(worker, *LOST, "gone")
-    async with calling(worker.url) as http, streaming(http, run_input("say:1000000", thread=LOST[0])) as frames:
+    async with calling(worker.url) as http, streaming(http, asking("say:1000000", thread=LOST[0])) as frames:
         await anext(frames)
         await worker.kill()
 
@@ -66,7 +65,7 @@ async def _lose(worker: Worker) -> None:
 async def _run(worker: Worker, *sessions: str, ledger: Ledger | None = None) -> None:
     ledger = Ledger() if ledger is None else ledger
     async with calling(worker.url) as http:
-        await asyncio.gather(*(finish(http, run_input("mark say:2", thread=each), ledger) for each in sessions))
+        await asyncio.gather(*(finish(http, asking("mark say:2", thread=each), ledger) for each in sessions))
 
 
 async def _check_refused(worker: Worker) -> None:
@@ -75,7 +74,7 @@ async def _check_refused(worker: Worker) -> None:
         for _ in range(3):
             for session in LOST:
                 with pytest.raises(Refused, match="503 store_unavailable"):
-                    await finish(http, run_input("mark say:2", thread=session), Ledger())
+                    await finish(http, asking("mark say:2", thread=session), Ledger())
         response = await http.get("/readyz")
         assert response.status_code == 200, response.text
     await _run(worker, *KEPT)

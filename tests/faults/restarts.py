@@ -13,13 +13,12 @@ from random import Random
 import httpx
 
 from agent_core.sessions.opening import open_store
-from tests.faults.client import Refused, calling, check_sessions, finish, follow
+from tests.faults.client import Refused, asking, calling, check_sessions, finish, follow
 from tests.faults.kills import program
 from tests.faults.ledger import Ear, Ledger, check_effects
 from tests.faults.outages import well
 from tests.faults.workers import Note, command, started, unnoted
 from tests.postgres import PostgresServer
-from tests.serving import run_input
 
 CLIENTS = 8
 
@@ -48,7 +47,7 @@ async def restart_again_and_again(
             load.over = True
             await asyncio.gather(*clients)
             await well(http)
-            await asyncio.gather(*(finish(http, run_input("mark say:2", thread=each), ledger) for each in sessions))
+            await asyncio.gather(*(finish(http, asking("mark say:2", thread=each), ledger) for each in sessions))
             await check_sessions(http, ledger, sessions)
             check_effects(worker.effects, ledger)
             note(number + 1)
@@ -81,7 +80,7 @@ class _Load:
         while not self.over:
             # Some are long, so that a restart falls into them.
             words = program(self._random) if self._random.random() < 0.5 else "4*mark 3*remark 2*stamp say:300"
-            body = run_input(words, thread=session)
+            body = asking(words, thread=session)
             try:
                 end = await follow(self._http, body, Ear(self._ledger.of(session), body))
             except Refused as refused:
