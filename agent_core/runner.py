@@ -219,6 +219,13 @@ class Runner:
             writer = await run.stop.guard(leases.open(run.key, wait=self._patience, waiting=run.announce))
             run.lease, run.entries = writer.lease, writer.entries
             run.history = await self._read(run, writer.entries)
+            if run.history.misfits:
+                logger.warning(
+                    "run %s: %d stored changes of its session's state do not fit and are passed over; "
+                    "`ostinato sessions verify` names them",
+                    run.run_id,
+                    run.history.misfits,
+                )
         except (RunError, Stopped):
             raise
         except Exception as error:

@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -11,5 +12,7 @@ def pytest_configure(config: pytest.Config) -> None:
     processes that tests start, whoever started the tests: a shell ignores it in what it runs in the background,
     and children inherit that."""
     os.environ["OSTINATO_STORE"] = "memory"
+    settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of the code's
+    settings.load_profile("untimed")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from agent_core.events import RunStatus
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.answers import Decided, decided, settled
+from agent_core.react.changes import change_to
 from agent_core.react.guards import Trip
 from agent_core.react.opening.brought import take_over, take_whole, title_of
 from agent_core.react.opening.calls import answered, waiting_for_client
@@ -18,7 +19,7 @@ from agent_core.react.opening.request import Asked, Intake, read_request
 from agent_core.react.run import Run
 from agent_core.react.sameness import noted
 from agent_core.react.telling import tell_opening, tell_what_there_is
-from agent_core.sessions.entries import Entry, end_entry, message_entry, rewound_entry, run_entry, titled_entry
+from agent_core.sessions.entries import end_entry, message_entry, rewound_entry, run_entry, titled_entry
 from agent_core.sessions.history import state_since
 from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
@@ -147,11 +148,14 @@ async def _store(run: Run, intake: Intake, answers: Decided, results: list[Messa
     entries += [message_entry(*ids, each, intake.origin) for each in said]
     title = "" if run.ephemeral or history.title else title_of(said)
     if title:
-        history.title = title
         entries.append(titled_entry(run.run_id, title))
-    entries += _state(run, intake)
+    change = change_to(_state(run, intake), history)
+    entries += [] if change is None else [change.entry(run.run_id)]
     await run.append(*entries)
     run.begun, run.entries = True, ()
+    history.title = title or history.title
+    if change is not None:
+        change.move(history)
     history.lost.clear()
     history.clients.add(run.input.client)
     history.decisions |= answers.decisions
@@ -165,22 +169,16 @@ async def _store(run: Run, intake: Intake, answers: Decided, results: list[Messa
         history.add(message, intake.origin, run_id=run.run_id)
 
 
-def _state(run: Run, intake: Intake) -> list[Entry]:
-    """The state as it stood where the history goes on, and the client's on top of it. An empty one is what a fresh
-    client sends and takes nothing away; the client is told what there is."""
-    stood = None if intake.rewind is None else _stood(run, intake.rewind)
-    entries = [] if stood is None else _changed(run, stood[0])
+def _state(run: Run, intake: Intake) -> Any:
+    """The client's state, where it brings one. An empty one is what a fresh client sends and takes nothing away: then
+    it is the state as it stood where the history goes on."""
     given = run.input.state
-    return entries if given is None or given == {} else entries + _changed(run, copy_of(given))
+    if given is not None and given != {}:
+        return copy_of(given)
+    stood = None if intake.rewind is None else _stood(run, intake.rewind)
+    return run.history.state if stood is None else stood[0]
 
 
 def _stood(run: Run, after: str) -> tuple[Any] | None:
     since = run.history.tree.since(after)
     return state_since(run.entries, run.agent.name, since) if since else None
-
-
-def _changed(run: Run, value: Any) -> list[Entry]:
-    run.told_state = True  # it is told whole, or the client knows its own
-    change = run.change_state(value)
-    run.told_state = False  # the first change in a run goes out whole
-    return [] if change is None else [change[0]]

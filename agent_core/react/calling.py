@@ -9,7 +9,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import orjson
 
 from agent_core.context import ToolContext
@@ -17,9 +16,10 @@ from agent_core.errors import ToolError
 from agent_core.events import Custom, Event, Progress, ToolResultStart
 from agent_core.messages import Part, ResultStatus, TextPart, ToolCall, new_id, well_formed
 from agent_core.plain import NoJson, json_of
+from agent_core.react.changes import StateEdit
 from agent_core.react.interrupts import SelfCancelled, Stopped
 from agent_core.react.run import Run
-from agent_core.sessions.state import apply_patches, as_json, copy_of, patch_between, same_json
+from agent_core.sessions.state import as_json, copy_of, same_json
 from agent_core.sizes import size_of_json
 from agent_core.tools.base import Pending, Tool
 
@@ -40,12 +40,12 @@ LONGEST_PROGRESS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: its status, its result (or what it waits for), the session's state as it stands with the
-    call's changes, and the class of the error where it failed."""
+    """What came of a call: its status, its result (or what it waits for), what it has made of the session's state, and
+    the class of the error where it failed."""
 
     status: ResultStatus
     content: str | tuple[Part, ...] | Pending
-    state: Any = None
+    edit: StateEdit | None = None
     error: str = ""
 
 
@@ -57,35 +57,31 @@ async def call_tool(run: Run, reply_id: str, call: ToolCall, arguments: Mapping[
     run.emit(ToolResultStart(run_id=run.run_id, reply_id=reply_id, call_id=call.id, name=call.name))
     over = asyncio.Event()
     context = _context(run, call, threading.Event(), over)
-    before = copy_of(run.history.state)
+    before = {} if run.history.state is None else run.history.state
     try:
         outcome = await _outcome(run, tool, context, arguments)
-        return replace(outcome, state=_state_after(run, before, context)) if outcome.status == "ok" else outcome
+        return replace(outcome, edit=_edit(before, context)) if outcome.status == "ok" else outcome
     except ValueError as error:  # of the state alone: what the tool raises is an outcome
         if isinstance(error, NoJson):
             logger.warning("tool %s put what is no JSON into the session's state (%s)", call.name, error.kind)
-        told = f"the tool ran, but its change of the state was not kept: {error}"
-        return Outcome("error", told, error=type(error).__name__)
+        return not_kept(error)
     finally:
         over.set()
 
 
-def _state_after(run: Run, before: Any, context: ToolContext) -> Any:
-    """The session's state with what the tool changed in its copy, which was `before`. What calls beside it have
-    changed meanwhile stays, unless both have changed the same: then the later one counts.
+def not_kept(error: ValueError) -> Outcome:
+    """What came of a call whose change of the state cannot be."""
+    told = f"the tool ran, but its change of the state was not kept: {error}"
+    return Outcome("error", told, error=type(error).__name__)
 
-    Raises ValueError for a state that is too large, refers to itself or holds what is no JSON.
+
+def _edit(before: Any, context: ToolContext) -> StateEdit | None:
+    """What the tool has made of its copy of the state, which was `before`.
+
+    Raises ValueError for a state that is too large or refers to itself.
     """
-    now = run.history.state
-    if before is None and context.state == {}:
-        return now
     after = as_json(context.state)
-    if same_json(before, now):
-        return after
-    try:
-        return as_json(apply_patches(copy_of(now), [patch_between(before, after)]))
-    except msgspec.ValidationError:
-        return after
+    return None if same_json(before, after) else StateEdit(before=before, after=after)
 
 
 async def _outcome(run: Run, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Outcome:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from pydantic_core import to_json
 
@@ -17,15 +17,16 @@ from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.react.arguments import Validators
+from agent_core.react.changes import StateChange
 from agent_core.react.guards import Trip, Watch, rewatched
 from agent_core.react.interrupts import Stop
 from agent_core.react.reply import Reply
 from agent_core.react.room import Room
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey, message_entry, state_entry
+from agent_core.sessions.entries import Entry, SessionKey, message_entry
 from agent_core.sessions.history import History
 from agent_core.sessions.leases import SAVING
-from agent_core.sessions.state import MOST_PATCHES, copy_of, patch_between, same_json, weight_of
+from agent_core.sessions.state import copy_of
 from agent_core.sessions.store import Lease, Store
 from agent_core.sizes import size_of_json
 from agent_core.threads import SessionThreads
@@ -78,6 +79,10 @@ def _always() -> None:
 
 def _never(run_id: str) -> bool:  # noqa: ARG001  # the signature of `seen`
     return False
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(slots=True, kw_only=True)
@@ -170,37 +175,55 @@ class Run:
             self.announced = True
             self.emit(AgentStart(run_id=self.run_id, agent=self.agent.name))
 
-    async def commit(self, *messages: Message, before: Sequence[Entry] = (), after: Sequence[Entry] = ()) -> None:
-        """Append the messages to the session, between other entries; when this returns, all are stored."""
-        entries = [message_entry(self.run_id, self.agent.name, message) for message in messages]
-        await self.append(*before, *entries, *after)
-        for message in messages:
-            self._add(message)
+    async def commit(self, *messages: Message) -> None:
+        """Append the messages to the session; when this returns, all are stored."""
+
+        def stored() -> None:
+            for message in messages:
+                self.add(message)
+
+        await self.write(lambda: self.entries_of(*messages), stored)
+
+    def entries_of(self, *messages: Message) -> list[Entry]:
+        return [message_entry(self.run_id, self.agent.name, message) for message in messages]
 
     def defer(self, message: Message) -> None:
         """Add a message that is stored with whatever the run stores next, its end at the latest."""
-        self._deferred.append(message_entry(self.run_id, self.agent.name, message))
-        self._add(message)
+        self._deferred += self.entries_of(message)
+        self.add(message)
 
-    def _add(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
+        """A message is stored: the history has it too."""
         self.history.add(message)
         if message.role == "assistant":
             self.reply = None  # it is this message now
 
     async def append(self, *entries: Entry, release: bool = False) -> None:
+        """Append entries: see `write`."""
+        await self.write(lambda: entries, release=release)
+
+    async def write(
+        self,
+        compose: Callable[[], Sequence[Entry]],
+        stored: Callable[[], None] = _nothing,
+        *,
+        release: bool = False,
+    ) -> None:
         """Append entries, after those that were deferred; with `release`, give the session free with them.
 
+        One write goes after another. `compose` makes the entries when all writes before are done, and `stored` is
+        called when they are on disk, before the next write begins, also where the caller waits no more: so what is
+        in memory is always what is stored, and what is composed fits it.
+
         Raises RunError: `worker_lost`, or `store_unavailable` for whatever else goes wrong in the store,
-        silence for SAVING seconds included.
+        silence for SAVING seconds included. What was deferred is then still to be stored.
         """
         if self.lease is None:
             raise RuntimeError("a run writes only under its lease")
         try:
             async with asyncio.timeout(SAVING):
                 await self._writing.acquire()
-                deferred, self._deferred = self._deferred, []
-                writing = self.store.append(self.lease, (*deferred, *entries), release=release)
-                task = asyncio.get_running_loop().create_task(writing)
+                task = asyncio.get_running_loop().create_task(self._write(self.lease, compose, stored, release))
                 # Also where nobody waits any more: the next append must find the head that this one leaves.
                 task.add_done_callback(self._written)
                 await asyncio.shield(task)
@@ -209,10 +232,23 @@ class Run:
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
 
+    async def _write(
+        self, lease: Lease, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None], release: bool
+    ) -> None:
+        entries, deferred = compose(), len(self._deferred)
+        await self.store.append(lease, (*self._deferred, *entries), release=release)
+        del self._deferred[:deferred]
+        stored()
+
     def _written(self, task: "asyncio.Task[None]") -> None:
         self._writing.release()
         if not task.cancelled():
             task.exception()  # whoever waits is told; where nobody does, it is not to be reported as forgotten
+
+    async def quiet(self) -> None:
+        """Wait until nothing is being written any more, also what nobody waits for."""
+        async with self._writing:
+            pass
 
     def tripped(self, trip: Trip, reply_id: str = "") -> None:
         """Tell that a guard has tripped, and offer no more what it took away."""
@@ -243,22 +279,16 @@ class Run:
         """The call's idempotency key: the one under which it was started before, if it was."""
         return self.history.started.get(call.id) or f"{self.run_id}:{self.iteration}:{call.id}"
 
-    def change_state(self, value: Any) -> tuple[Entry, Event] | None:
-        """The session's state is this JSON value now: what is to be stored, and then told. None where it was
-        the same before."""
-        old = self.history.state
-        if same_json(old, value):
-            return None
-        patch = patch_between(old, value)
-        weight = self.history.state_patches + weight_of(patch)
-        whole = weight > MOST_PATCHES or len(to_json(patch)) >= len(to_json(value))
-        self.history.state = value
-        self.history.state_patches = 0 if whole else weight
-        entry = state_entry(self.run_id, value=value) if whole else state_entry(self.run_id, patch=patch)
+    def changed(self, change: StateChange) -> None:
+        """A change of the session's state is stored: the history has it too, and it is told."""
+        change.move(self.history)
         if self.told_state:
-            return entry, StateDelta(run_id=self.run_id, patch=patch, size=size_of_json(to_json(patch)))
-        self.told_state = True
-        return entry, StateSnapshot(run_id=self.run_id, value=value, size=size_of_json(to_json(value)))
+            size = size_of_json(to_json(change.patch))
+            self.emit(StateDelta(run_id=self.run_id, patch=change.patch, size=size))
+        else:
+            self.told_state = True
+            size = size_of_json(to_json(change.value))
+            self.emit(StateSnapshot(run_id=self.run_id, value=change.value, size=size))
 
     @property
     def usage(self) -> tuple[Usage, ...]:

@@ -7,8 +7,9 @@ from pydantic_core import to_json
 
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, RunStatus, StateSnapshot
 from agent_core.messages import Message
-from agent_core.react.acting import left_waiting, tell
+from agent_core.react.acting import left_waiting
 from agent_core.react.opening.request import Intake
+from agent_core.react.results import tell
 from agent_core.react.run import Run
 from agent_core.sessions.state import copy_of, same_json
 from agent_core.sizes import size_of_json
@@ -22,7 +23,7 @@ def tell_opening(run: Run, intake: Intake, results: Iterable[Message], unknown: 
     if intake.rewind is not None:
         run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
     for result in results:
-        tell(run, result)
+        tell(run, result, known=True)
     _tell_unused(run, intake, unknown)
 
 

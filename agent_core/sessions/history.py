@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from agent_core.events import Cut
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
@@ -24,7 +26,8 @@ from agent_core.sessions.entries import (
     TitledBody,
     body_of,
 )
-from agent_core.sessions.state import apply_patches, weight_of
+from agent_core.sessions.patches import Patch
+from agent_core.sessions.state import apply_fitting, apply_patches, weight_of
 from agent_core.sessions.tree import Node, Tree
 from agent_core.sessions.turns import Turn
 
@@ -57,7 +60,8 @@ class History:
       under its interrupt's id
     - turn: what the agent has done since its user last said something new
     - clients: with which the session's runs were begun, in the words of `RunInput.client`
-    - title, state: the session's; `state_patches` is the weight of the patches since its last whole value
+    - title, state: the session's; `state_patches` is the weight of the patches since its last whole value,
+      `misfits` the number of those that did not fit and were passed over
     """
 
     agent: str = ""
@@ -73,6 +77,7 @@ class History:
     title: str = ""
     state: Any = None
     state_patches: int = 0
+    misfits: int = 0
     asked: dict[str, Interrupt] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)
 
@@ -134,7 +139,7 @@ class History:
 def history_of(entries: Iterable[Entry], agent: str) -> History:
     """Fold the entries to the agent's history. Raises msgspec.MsgspecError for a body that is none."""
     history = History(agent=agent)
-    states: list[StateBody] = []
+    states: list[tuple[Entry, StateBody]] = []
     begun: set[str] = set()
     entries = tuple(entries)
     last_fork = next((entry for entry in reversed(entries) if entry.kind == "forked"), None)
@@ -163,15 +168,30 @@ def _overhear(history: History, message: Message) -> None:
         history.others[message.id] = message
 
 
-def _settle(history: History, states: list[StateBody]) -> None:
-    """The state is its last whole value with the patches since."""
-    whole = next((n for n in reversed(range(len(states))) if states[n].patch is None), None)
-    if whole is not None:
-        history.state = states[whole].value
-    patches = [body.patch for body in states[0 if whole is None else whole + 1 :] if body.patch is not None]
-    if patches:
-        history.state = apply_patches(history.state, patches)
+def _settle(history: History, states: Sequence[tuple[Entry, StateBody]]) -> None:
+    """The state is its last whole value with the patches since; one that does not fit is passed over."""
+    value, patches = _last_state(body for _, body in states)
     history.state_patches = sum(map(weight_of, patches))
+    try:
+        history.state = apply_patches(value, patches) if patches else value
+    except msgspec.ValidationError:
+        # Read anew: those that fit have changed the value, and one another.
+        value, patches = _last_state(body_of(entry) for entry, _ in states)
+        history.state, misfits = apply_fitting(value, patches)
+        history.misfits = len(misfits)
+
+
+def _last_state(bodies: Iterable[Body]) -> tuple[Any, list[Patch]]:
+    """The whole value, and the patches behind it."""
+    value: Any = None
+    patches: list[Patch] = []
+    for body in bodies:
+        if isinstance(body, StateBody):
+            if body.patch is None:
+                value = body.value
+            else:
+                patches.append(body.patch)
+    return value, patches
 
 
 def _take(
@@ -179,7 +199,7 @@ def _take(
     entry: Entry,
     body: Body,
     agent: str,
-    states: list[StateBody],
+    states: list[tuple[Entry, StateBody]],
 ) -> None:
     match body:
         case RunBody():
@@ -202,7 +222,9 @@ def _take(
             history.rewind(body.after, entry.seq)
             history.turn.rewound(entry.run_id)
         case StateBody():
-            states.append(body)
+            if body.patch is None:
+                states.clear()
+            states.append((entry, body))
         case TitledBody():
             history.title = body.title
         case AskedBody() if body.agent == agent and not body.origin:

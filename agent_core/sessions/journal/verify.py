@@ -17,6 +17,7 @@ from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.check import UNLIKE, ChainCheck, Slot
+from agent_core.sessions.journal.states import StateCheck
 
 LISTED = 20
 """Findings that a report holds; the others are only counted."""
@@ -199,12 +200,13 @@ def _check_tombstone(record: _Record, journal: Journal) -> str | None:
 
 
 def _check_session(record: _Record, entries: Iterator[Any], journal: Journal, report: Report) -> Finding | None:
-    chain = ChainCheck(journal, record.session, record.slots)
+    chain, state = ChainCheck(journal, record.session, record.slots), StateCheck()
     for entry in entries:
         chain.take(entry)
+        state.take(entry)
     if not chain.empty:
         report.sessions += 1
-    fault = chain.end()
+    fault = chain.end() or state.end()
     if record.tombstone is not None and (fault is None or fault[0] is None):
         fault = None, "it was deleted and is there again"
     if fault is None:

@@ -6,6 +6,7 @@ its result: none of them gives a model that goes in circles fresh limits.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -476,7 +477,10 @@ async def test_the_guards_that_were_kept_through_the_runs_are_those_that_the_ent
         [*_, run] = client.watched
         turn = history_of(await client.store.load(KEY), "a").turn
         again = rewatched(run.watch.guards, run.watch.repeatable, turn.acted)
-        assert again == run.watch
+        kept = run.watch
+        if kept._ending is not None and kept._ending.guard == "turn_iterations":
+            kept = replace(kept, _ending=None)  # which the loop counts, and not the calls
+        assert again == kept
         assert turn.rounds == run.history.turn.rounds
         if result.status not in ("client_tools", "approval", "waiting"):
             break

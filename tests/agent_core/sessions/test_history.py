@@ -1,6 +1,7 @@
 """The folds of a session's entries."""
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -110,11 +111,36 @@ def test_the_last_title_counts_and_a_fork_says_so_without_changing_anything() ->
     [
         Entry(run_id="r", kind="message", body=b"{}"),
         Entry(run_id="r", kind="end", body=b"[]"),
-        Entry(run_id="r", kind="state", body=b'{"patch":[{"op":"replace","path":"/gone","value":1}]}'),
-        Entry(run_id="r", kind="state", body=b'{"patch":[{"op":"burn"}]}'),
+        Entry(run_id="r", kind="state", body=b'{"patch":[5]}'),
         Entry(run_id="r", kind="titled", body=b"not json"),
     ],
 )
 def test_a_body_that_cannot_be_read_raises_one_kind_of_error(entry: Entry) -> None:
     with pytest.raises(msgspec.MsgspecError):
         history_of([entry], "a")
+
+
+MISFITS: list[dict[str, Any]] = [
+    {"op": "replace", "path": "/gone", "value": 1},
+    {"op": "remove", "path": "/n/deeper"},
+    {"op": "burn"},
+    {"path": "/n"},
+    {"op": "add", "path": 5, "value": 1},
+    {"op": "add", "path": "no pointer", "value": 1},
+    {"op": "test", "path": "/n", "value": "other"},
+]
+
+
+@pytest.mark.parametrize("bad", MISFITS)
+def test_a_change_of_the_state_that_does_not_fit_is_passed_over_whole(bad: dict[str, Any]) -> None:
+    good = {"op": "add", "path": "/list/-", "value": {"more": []}}
+    entries = [
+        state_entry("r", value={"n": 1, "list": []}),
+        state_entry("r", patch=[good]),
+        state_entry("r", patch=[{"op": "add", "path": "/half", "value": True}, bad]),
+        state_entry("r", patch=[{"op": "add", "path": "/list/0/more/-", "value": 2}]),
+    ]
+    history = history_of(entries, "a")
+    assert history.state == {"n": 1, "list": [{"more": [2]}]}
+    assert (history.state_patches, history.misfits) == (3, 1)
+    assert history_of([*entries, state_entry("r", value={"n": 2})], "a").misfits == 0

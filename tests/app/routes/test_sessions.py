@@ -11,7 +11,7 @@ import pytest
 from agent_core import Agent
 from agent_core.errors import RunError
 from agent_core.messages import Message
-from agent_core.sessions.entries import Entry, run_entry, state_entry, titled_entry
+from agent_core.sessions.entries import Entry, SessionKey, run_entry, state_entry, titled_entry
 from app.main import create_app
 from app.routes import transfers
 from app.settings import Settings
@@ -163,6 +163,24 @@ async def test_calls_and_their_results_cannot_be_observed(up: Running, http: htt
         body = {"messages": [{"id": "m1", "role": "user", "content": "hi"}, bad]}
         refused(await http.post("/sessions/s9/observe", json=body), "messages[1]")
     refused(await http.get("/sessions/s9"), None, 404)
+
+
+async def test_a_session_with_a_change_of_the_state_that_does_not_fit_can_be_read_and_goes_on(
+    up: Running, http: httpx.AsyncClient
+) -> None:
+    await talk(up)
+    entries = list(await up.server.app.state.services.engine.store.load(SessionKey(user_id="local", session_id="s1")))
+    bad = state_entry("r1", patch=[{"op": "add", "path": "/gone/deeper", "value": 1}])
+    await fill(up, "bad", *entries, bad, state_entry("r1", patch=[{"op": "add", "path": "/m", "value": 2}]))
+    for _ in range(2):
+        assert (await http.get("/sessions/bad")).json()["state"] == {"n": 1, "m": 2}
+        assert ids(await http.get("/sessions/bad/messages?limit=4")) != []
+        assert (await http.get("/sessions/bad/interrupts")).status_code == 200
+        fork = await http.post("/sessions/bad/fork", json={"messageId": "m2"})
+        assert fork.status_code == 201, fork.text
+        body = {"model": "a", "messages": [{"role": "user", "content": "go on"}]}
+        told = await http.post("/v1/chat/completions", json=body, headers={"x-session-id": "bad"})
+        assert told.status_code == 200, told.text
 
 
 async def test_an_exported_session_can_be_imported_under_another_name(up: Running, http: httpx.AsyncClient) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from agent_core.sessions.entries import SessionKey
+from agent_core.sessions.entries import SessionKey, state_entry
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.verify import LISTED, OtherKey
@@ -186,3 +186,28 @@ def test_the_first_finding_is_of_the_first_session_and_all_are_counted(book: Boo
     assert report.findings[0].key == SessionKey(user_id="bob", session_id="s1")
     assert (report.wrong, len(report.findings)) == (31, LISTED)
     assert (report.sessions, report.entries) == (33, 33 * 6)
+
+
+# The state
+
+
+STATES = [
+    state_entry("r1", value={"n": 1}),
+    state_entry("r1", patch=[{"op": "replace", "path": "/n", "value": 2}]),
+    state_entry("r1", patch=[{"op": "add", "path": "/gone/deeper", "value": 1}]),
+    state_entry("r1", patch=[{"op": "remove", "path": "/gone"}]),
+]
+
+
+def test_a_change_of_the_state_that_does_not_fit_is_found_though_nobody_has_altered_it(book: Book) -> None:
+    book.write(SessionKey(user_id="ann", session_id="s3"), written("ann-s3") + STATES)
+    assert book.lines() == [
+        "ann/s3: entry 9 is a change of the state that does not fit what was before it, and is passed over"
+    ]
+
+
+def test_a_state_that_was_stored_whole_again_is_well(book: Book) -> None:
+    whole = state_entry("r2", value={"n": 2})
+    fitting = state_entry("r2", patch=[{"op": "remove", "path": "/n"}])
+    book.write(SessionKey(user_id="ann", session_id="s3"), [*written("ann-s3"), *STATES, whole, fitting])
+    assert book.lines() == []

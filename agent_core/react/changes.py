@@ -1,0 +1,63 @@
+"""A change of the session's state: from what a call has made of its copy to what is stored and told."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_json
+
+from agent_core.sessions.entries import Entry, state_entry
+from agent_core.sessions.history import History
+from agent_core.sessions.merging import merged
+from agent_core.sessions.patches import Patch
+from agent_core.sessions.state import MOST_PATCHES, as_json, patch_between, same_json, weight_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEdit:
+    """What a call has made of its copy of the state, which was `before`."""
+
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """The state as it stands from now on, the patch that makes it of what it was, and what all patches since the last
+    whole value weigh with it: nothing where the value is stored `whole`."""
+
+    value: Any
+    patch: Patch
+    whole: bool
+    weight: int
+
+    def entry(self, run_id: str) -> Entry:
+        return state_entry(run_id, value=self.value) if self.whole else state_entry(run_id, patch=self.patch)
+
+    def move(self, history: History) -> None:
+        """The change is stored: the history has it too."""
+        history.state, history.state_patches = self.value, self.weight
+        if self.whole:
+            history.misfits = 0
+
+
+def change_to(value: Any, history: History) -> StateChange | None:
+    """What makes this JSON value the state of the history, which is left as it is. None where it is that already.
+
+    A state whose stored changes did not all fit is stored whole, also where it stays the same.
+    """
+    old = history.state
+    if same_json(old, value) and not history.misfits:
+        return None
+    patch = patch_between(old, value)
+    weight = history.state_patches + weight_of(patch)
+    many = history.misfits > 0 or weight > MOST_PATCHES
+    whole = many or len(to_json(patch)) >= len(to_json(value))
+    return StateChange(value=value, patch=patch, whole=whole, weight=0 if whole else weight)
+
+
+def change_by(edit: StateEdit, history: History) -> StateChange | None:
+    """What an edit changes in the history's state, in which other edits may stand that were made meanwhile.
+
+    Raises ValueError where the state would be too large.
+    """
+    return change_to(as_json(merged(edit.before, edit.after, history.state)), history)

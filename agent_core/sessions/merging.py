@@ -1,0 +1,47 @@
+"""Changes of the session's state that were made side by side, put together."""
+
+from typing import Any
+
+from agent_core.sessions.state import same_json
+
+SHALLOW = 4
+"""Levels at which an object is first compared as a whole, which is quick, and not at each level below, where it
+would be compared again and again."""
+
+_GONE: Any = object()
+"""In the place of a value that is not there: null is one."""
+
+
+def merged(before: Any, after: Any, now: Any) -> Any:
+    """The state `now`, changed as `after` was made of `before` by somebody who did not see it. None of the three is
+    changed; the new one may share parts with them.
+
+    Objects are compared key by key at every level. Where both have changed the same value, `after` counts, also
+    where the value is gone there; but what both have put at the end of a list is kept, that of `now` first.
+    """
+    if _same(before, after):
+        return now
+    if now is None and isinstance(before, dict):  # no state yet is an empty one
+        now = {}
+    return after if _same(before, now) else _merged(before, after, now, 0)
+
+
+def _merged(before: Any, after: Any, now: Any, level: int) -> Any:
+    objects = isinstance(after, dict) and isinstance(now, dict)
+    if (level < SHALLOW or not objects) and _same(before, after):
+        return now
+    if objects:
+        old = before if isinstance(before, dict) else {}
+        keys = (*now, *(key for key in after if key not in now))
+        at = level + 1
+        found = ((k, _merged(old.get(k, _GONE), after.get(k, _GONE), now.get(k, _GONE), at)) for k in keys)
+        return {key: value for key, value in found if value is not _GONE}
+    if isinstance(before, list) and isinstance(after, list) and isinstance(now, list):
+        size = len(before)
+        if same_json(before, after[:size]) and same_json(before, now[:size]):
+            return [*now, *after[size:]]
+    return after
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (one is not _GONE and other is not _GONE and same_json(one, other))
