@@ -207,7 +207,7 @@ async def test_the_very_body_twice_at_once_is_answered_once(streamed: bool) -> N
         await work.model.streaming.wait()
         await until(lambda: len(up.server.app.state.services.runs) == 2)
         go_on.set()
-        assert await both == ["one", "one"]
+        assert list(await both) == ["one", "one"]
         async with httpx.AsyncClient(base_url=up.url) as http:
             messages = (await http.get("/sessions/s1/messages")).json()["messages"]
     assert [each["role"] for each in messages] == ["user", "assistant", "tool", "assistant"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message
-from agent_core.react.opening.placing import Place, Placing
+from agent_core.react.opening.placing import RULES, Place, Placing
 from agent_core.sessions.entries import Origin
 from agent_core.sessions.history import History, PastRun
 from agent_core.sessions.tree import Node
@@ -245,11 +245,12 @@ class _Reader:
         """The system and developer messages of the request that this path does not end on already. They go by their
         texts: the longest beginning of the request's that equals the last ones of the path is not new."""
         given = [message for _, message in self.placing.rules]
-        stored = [node.message.text for node in path if node.message.role in ("system", "developer")] if given else []
-        for known in range(min(len(given), len(stored)), 0, -1):
-            if stored[-known:] == [message.text for message in given[:known]]:
-                return given[known:]
-        return given
+        if not given:
+            return []
+        texts = [message.text for message in given]
+        stored = [node.message.text for node in path if node.message.role in RULES][-len(texts) :]
+        known = next(known for known in range(len(stored), -1, -1) if stored[len(stored) - known :] == texts[:known])
+        return given[known:]
 
     def _intake(
         self,
