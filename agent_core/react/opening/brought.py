@@ -1,10 +1,11 @@
 """A conversation that a client brings to an agent which has no history in the session yet."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from hashlib import blake2b
 
 from msgspec.structs import replace
 
-from agent_core.messages import Message, ToolCall, new_id
+from agent_core.messages import Message, ToolCall
 from agent_core.react.opening.placing import RULES
 from agent_core.react.opening.request import Intake
 from agent_core.react.pairing import result_of
@@ -42,35 +43,60 @@ def _asks(messages: Iterable[Message]) -> bool:
 def adopted(messages: Sequence[Message], server_tools: Container[str]) -> list[Message]:
     """A conversation that a client brings, fit to be a history in which nothing is left to be carried out.
 
-    Each call has its result right behind it; one that has none was not run. Only at the very end calls may be
-    open, those of the client's own tools. A call's id that comes again is made another one, since an id is
-    unique in a session. A result without its call is left out, and of two messages with one id the last counts.
+    Each call has its result right behind it, also where the user has spoken in between; one that has none was not
+    run. Only at the very end calls may be open, those of the client's own tools. A call's id that comes again is made
+    another one, the same each time, since an id is unique in a session. A result without its call is left out, and of
+    two messages with one id the last counts.
     """
+    given = list({message.id: message for message in messages}.values())
+    results = _Results(given)
+    spoken = max((place for place, each in enumerate(given) if each.role != "tool"), default=-1)
     taken: set[str] = set()
     kept: list[Message] = []
-    waiting: dict[str, ToolCall] = {}
-
-    def settle() -> None:
-        kept.extend(
-            result_of(call, "not_run", "The conversation went on without a result.") for call in waiting.values()
-        )
-        waiting.clear()
-
-    for message in {message.id: message for message in messages}.values():
+    for place, message in enumerate(given):
         if message.role == "tool":
-            call = waiting.pop(message.tool_call_id or "", None)
-            if call is not None:
-                kept.append(replace(message, tool_call_id=call.id, name=call.name))
             continue
-        settle()
+        calls: dict[str, ToolCall] = {}
         for call in message.tool_calls:
-            fresh = call if call.id not in taken else replace(call, id=new_id("call"))
-            taken.add(fresh.id)
-            waiting[call.id] = fresh
-        kept.append(replace(message, tool_calls=tuple(waiting.values())) if waiting else message)
-    waiting = {given: call for given, call in waiting.items() if call.name in server_tools}
-    settle()
+            if call.id not in calls:  # an id is one call
+                calls[call.id] = replace(call, id=_unique(call.id, taken))
+        kept.append(replace(message, tool_calls=tuple(calls.values())) if calls else message)
+        for asked, call in calls.items():
+            result = results.of(asked, place)
+            if result is not None:
+                kept.append(replace(result, tool_call_id=call.id, name=call.name))
+            elif place < spoken or call.name in server_tools:
+                kept.append(result_of(call, "not_run", "The conversation went on without a result."))
     return kept
+
+
+class _Results:
+    """The results in a conversation, by the ids of their calls. One belongs to the last call of its id before it."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._found: dict[tuple[str | None, int], Message] = {}
+        asked: dict[str | None, int] = {}
+        for place, message in enumerate(messages):
+            if message.role == "tool":
+                at = asked.get(message.tool_call_id)
+                if at is not None:
+                    self._found.setdefault((message.tool_call_id, at), message)
+            for call in message.tool_calls:
+                asked[call.id] = place
+
+    def of(self, call_id: str, asked_at: int) -> Message | None:
+        """The first result of the call that the message at this place makes."""
+        return self._found.get((call_id, asked_at))
+
+
+def _unique(call_id: str, taken: set[str]) -> str:
+    """The call's id, or one made of it where it is taken; it is taken now."""
+    unique, number = call_id, 1
+    while unique in taken:
+        number += 1
+        unique = f"call_{blake2b(f'{number} {call_id}'.encode('utf-8', 'replace'), digest_size=12).hexdigest()}"
+    taken.add(unique)
+    return unique
 
 
 def title_of(messages: Iterable[Message]) -> str:
