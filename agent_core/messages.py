@@ -8,6 +8,7 @@ assistant message is followed by exactly one tool message that answers it, befor
 to the model. `agent_core/react/pairing.py` keeps it.
 """
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -16,6 +17,11 @@ import orjson
 from msgspec import Struct, field
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+LONGEST_GIVEN = 256
+"""Characters of a provider's id that an id of our own repeats."""
+
+_OWN_ID = re.compile(r"(.+)__own_[0-9a-f]{12}", re.DOTALL)
 
 ResultStatus = Literal["ok", "error", "timed_out", "interrupted", "denied", "not_run"]
 """How a tool call ended. All but `ok` are told to the model in the result's text."""
@@ -132,6 +138,17 @@ def plain(content: str | tuple[Part, ...]) -> str | tuple[Part, ...]:
 def new_id(prefix: str) -> str:
     """A fresh id such as `msg_9f2c…`, unique across sessions (96 random bits)."""
     return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def own_id(given: str) -> str:
+    """A fresh id for a call that its provider calls `given`, which `given_id` finds in it again."""
+    return f"{given}__own_{secrets.token_hex(6)}" if 0 < len(given) <= LONGEST_GIVEN else new_id("call")
+
+
+def given_id(call_id: str) -> str:
+    """What the provider calls the call: the id itself, unless `own_id` made it."""
+    made = _OWN_ID.fullmatch(call_id)
+    return made[1] if made is not None else call_id
 
 
 def well_formed(text: str) -> str:

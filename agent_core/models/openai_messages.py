@@ -3,7 +3,8 @@
 - The name of a call is one that a tool may have. Models make up others (`functions.echo`), and a provider then
   refuses every later request with it. The call's result says under which name it was made.
 - The id of a call is of at most 40 letters, digits, `_` and `-`, unless this very model made it: it gets back what it
-  gave. Another id is a hash of the first, and so the same in every request and on every worker.
+  gave, also where clients were told an id of our own. Another id is a hash of the first, and so the same in every
+  request and on every worker.
 - Arguments are a JSON object. Members that a provider wants back on a call go to nobody else.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
-from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, arguments_of
+from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, arguments_of, given_id
 
 SENDABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names of participants and of tools that no provider refuses."""
@@ -37,6 +38,7 @@ class _Encoder:
         self._takes_media = media
         self._origin = origin
         self._ids: dict[str | None, str] = {}
+        self._sent: set[str] = set()
         self._media: list[dict[str, Any]] = []
         self.encoded: list[dict[str, Any]] = []
 
@@ -89,7 +91,12 @@ class _Encoder:
 
     def _call(self, call: ToolCall) -> dict[str, Any]:
         ours = call.origin == self._origin
-        call_id = self._ids[call.id] = call.id if ours and call.origin else legal_id(call.id)
+        given = given_id(call.id)
+        call_id = given if ours and call.origin else legal_id(given)
+        if call_id in self._sent:  # it has given the same one before
+            call_id = legal_id(call.id)
+        self._ids[call.id] = call_id
+        self._sent.add(call_id)
         return {
             **(call.extra if ours or not call.origin else {}),
             "id": call_id,

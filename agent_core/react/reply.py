@@ -30,7 +30,7 @@ from agent_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
-from agent_core.messages import Message, ToolCall, counts_as_none, new_id
+from agent_core.messages import Message, ToolCall, counts_as_none, new_id, own_id
 from agent_core.models.base import ArgumentsPiece, CallPiece, CutPiece, Piece, TextPiece, ThinkingPiece
 
 MOST_CALLS = 128
@@ -107,9 +107,9 @@ class Reply:
     """One assistant message in the making.
 
     `used` are the call ids that the session has already seen. Without `calls`, the model was offered no
-    tools, and what it asks for all the same is dropped. `fresh` gives each call an id of our own: providers
-    repeat theirs in each conversation. `theirs` are the names of the tools that the client runs. `cut` says why the
-    provider cut the message, None where it did not.
+    tools, and what it asks for all the same is dropped. `fresh` gives each call an id of our own, made of the
+    provider's: providers repeat theirs in each conversation. `theirs` are the names of the tools that the client
+    runs. `cut` says why the provider cut the message, None where it did not.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Reply:
         if self._calls > MOST_CALLS:
             raise ModelError("model_bad_answer", detail=f"more than {MOST_CALLS} tool calls in one answer")
         known = not self._fresh and piece.id and piece.id not in self._used
-        call_id = piece.id if known else new_id("call")
+        call_id = piece.id if known else own_id(piece.id) if self._fresh else new_id("call")
         self._used.add(call_id)
         call = self._by_index[piece.index] = _Call(call_id, piece.name, piece.extra, piece.origin)
         self._add(call)

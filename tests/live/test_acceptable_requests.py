@@ -174,3 +174,29 @@ async def test_one_answer_of_several_odd_calls_keeps_each_result_with_its_call()
     asked = next(each for each in messages if each.get("tool_calls"))["tool_calls"]
     results = {each["tool_call_id"]: each["content"] for each in messages if each["role"] == "tool"}
     assert [results[call["id"]] for call in asked] == ["f 1", "f 2"]
+
+
+F = {"type": "function", "function": {"name": "g", "parameters": {"type": "object", "properties": {}}}}
+
+
+async def test_in_a_conversation_that_only_the_client_has_the_provider_gets_its_own_ids_back() -> None:
+    nine = "aB3xK9mP2"
+    script = strict(*[calls("f", "{}", id="zY8wV7uT6"), calls("g", "{}", id=nine)] * 2, says("so"))
+    said: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    seen: list[str] = []
+    async with ScriptedUpstream(script) as up, serving(Agent("a", model_of(up), tools=[f])) as server:
+        for _ in range(3):
+            body = {"model": "a", "messages": said, "tools": [F], "stream": False}
+            async with httpx.AsyncClient(base_url=server.url, timeout=20) as http:
+                answered = (await http.post("/v1/chat/completions", json=body)).json()["choices"][0]["message"]
+            for call in answered.get("tool_calls", ()):
+                seen.append(call["id"])
+                said += [answered, {"role": "tool", "tool_call_id": call["id"], "content": "r"}]
+    assert answered["content"] == "so"
+    assert len(set(seen)) == 2, "to the client each call has an id of its own"
+    assert faults_of(up.requests[-1].body) == []
+    ids = [call["id"] for message in up.requests[2].body["messages"] for call in message.get("tool_calls") or ()]
+    assert ids == ["zY8wV7uT6", nine]
+    last = [call["id"] for message in up.requests[-1].body["messages"] for call in message.get("tool_calls") or ()]
+    assert last[:2] == ["zY8wV7uT6", nine]
+    assert len(set(last)) == 4

@@ -20,6 +20,7 @@ from agent_core.events import (
     ToolCallEnd,
     ToolCallStart,
 )
+from agent_core.messages import given_id
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
 from agent_core.react import reply as reply_module
 from agent_core.react.reply import MOST_CALLS, Reply
@@ -158,7 +159,10 @@ def test_fresh_ids_take_the_place_of_a_provider_s() -> None:
         reply.take(piece)
     first, second = reply.finish().tool_calls
     assert not {first.id, second.id} & {"c1", "c2"}
-    assert first.id != second.id
+    assert [given_id(call.id) for call in (first, second)] == ["c1", "c2"]
+    again = Reply("run", events.append, set(), fresh=True)
+    again.take(CallPiece(0, "c1", "t"))
+    assert again.finish().tool_calls[0].id != first.id
     assert first.arguments == "{}"
 
 
