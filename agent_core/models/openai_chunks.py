@@ -57,9 +57,11 @@ class ChunkDecoder:
         self._front: ThinkFilter | None = ThinkFilter()
         self._calls = ToolDeltas(origin)
         self._said = False
+        self._flows = False  # said, and nothing is held back
         self._size = 0
         # What came so far, as the provider wrote it; of thinking, what was told of it.
         self._texts: list[str] = []
+        self._note = self._texts.append
         self._refusals: list[str] = []
         self._thoughts: list[str] = []
         self._in_deltas = False
@@ -73,11 +75,11 @@ class ChunkDecoder:
             self._done = self.complete = True
             return []
         chunk = self._parse(payload)
-        if self._said and self._front is None and (text := _only_text(chunk)):
-            self._size += len(text)
-            if self._size > MAX_ANSWER:
+        if self._flows and (text := _only_text(chunk)):
+            self._size = size = self._size + len(text)
+            if size > MAX_ANSWER:
                 raise too_long("the answer", MAX_ANSWER, "characters")
-            self._texts.append(text)
+            self._note(text)
             return [TextPiece(text)]
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
@@ -88,6 +90,7 @@ class ChunkDecoder:
         pieces = self._choice(choice)
         if not self._said:
             self._said = _says(pieces)
+        self._flows = self._said and self._front is None
         return self._measured(pieces)
 
     def _measured(self, pieces: list[Piece]) -> list[Piece]:
@@ -124,10 +127,10 @@ class ChunkDecoder:
             chunk = orjson.loads(payload)
         except orjson.JSONDecodeError:
             chunk = self._parse_leniently(payload)
-        if isinstance(chunk, list) and chunk:
-            chunk = chunk[0]
         if not isinstance(chunk, dict):
-            raise self._unreadable(payload)
+            chunk = chunk[0] if isinstance(chunk, list) and chunk else None
+            if not isinstance(chunk, dict):
+                raise self._unreadable(payload)
         error = chunk if chunk.get("object") == "error" else chunk.get("error")
         if error:
             raise failed_frame(error, hide=self._hide)
@@ -258,7 +261,7 @@ def _only_text(chunk: Mapping[str, Any]) -> str:
     if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("usage") or choice.get("index"):
         return ""
     delta = choice.get("delta")
-    if not isinstance(delta, dict) or len(delta) != 1:
+    if not isinstance(delta, dict) or len(delta) != 1 or "message" in choice:
         return ""
     text = delta.get("content")
     return text if isinstance(text, str) else ""

@@ -422,6 +422,10 @@ SNAPSHOTS: dict[str, tuple[bytes, list[Any]]] = {
         text("Good ") + snapshot({"content": "Good day"}, delta={"content": "day"}),
         [(TextPiece, "Good day")],
     ),
+    "beside a delta that has less": (
+        text("Good ") + snapshot({"content": "Good day, Ann"}, delta={"content": "day"}),
+        [(TextPiece, "Good day, Ann")],
+    ),
     "beside an empty delta that is all there is": (snapshot({"content": "Hi"}, delta={}), [(TextPiece, "Hi")]),
     "more text": (text("Good ") + snapshot({"content": "Good day"}), [(TextPiece, "Good day")]),
     "another text": (text("Good ", "day") + snapshot({"content": "good day."}), [(TextPiece, "Good day")]),
