@@ -164,7 +164,9 @@ async def _store(run: Run, intake: Intake, answers: Decided, results: list[Messa
         history.rewind(intake.rewind)
         history.turn.rewound(run.run_id)
     for message in results:
-        history.add(message, run_id=run.run_id)
+        history.turn.add(message, run.run_id)
+        if message.tool_call_id in intake.answers:
+            history.tree.add(message)  # the others are added as they are told
     for message in said:
         history.add(message, intake.origin, run_id=run.run_id)
 

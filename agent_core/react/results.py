@@ -1,5 +1,7 @@
 """What came of calls: stored first, and then told."""
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from agent_core.events import ToolResultEnd
@@ -120,17 +122,16 @@ async def answer(run: Run, result: Message, *, reply_id: str = "") -> None:
     await run.write(compose, lambda: tell(run, told[0], reply_id))
 
 
-def tell(run: Run, result: Message, reply_id: str = "", *, known: bool = False) -> None:
+def tell(run: Run, result: Message, reply_id: str = "", *, add: Callable[[Message], None] | None = None) -> None:
     """Tell a result that is stored, and in front of it what a person has made of the call's arguments.
 
-    Unless it is `known` already, the history gets it with its own event and not before: what a reader is shown in
-    the place of earlier events must not have what it is told next.
+    The history gets it (by `add`, or else by the run's own) with its own event and not before: what a reader is shown
+    in the place of earlier events must not have what it is told next.
     """
     edit = edit_event(run.run_id, result, reply_id)
     if edit is not None:
         run.emit(edit)
-    if not known:
-        run.add(result)
+    (add or run.add)(result)
     run.emit(
         ToolResultEnd(
             run_id=run.run_id,

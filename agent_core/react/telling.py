@@ -16,14 +16,15 @@ from agent_core.sizes import size_of_json
 
 
 def tell_opening(run: Run, intake: Intake, results: Iterable[Message], unknown: Sequence[str]) -> None:
-    """Tell what the input has changed. `results` are ours: the client knows its own answers. `unknown` are the ids of
+    """Tell what the input has changed. `results` are ours, and stand in the history with
+    this and not before: the client knows its own answers. `unknown` are the ids of
     interrupts that nobody knows."""
     run.announce()
     _tell_state(run)
     if intake.rewind is not None:
         run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
     for result in results:
-        tell(run, result, known=True)
+        tell(run, result, add=run.history.tree.add)
     _tell_unused(run, intake, unknown)
 
 

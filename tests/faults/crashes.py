@@ -185,8 +185,8 @@ async def _ask_all(client: Client, session: str, scene: Scene, number: int) -> N
     """Everything that a client may ask for, beginning with another request in each round."""
     asked = scene.asked
     observed: Said = (f"o-{session}", "user", "say:1")
-    if number % 5 == 4 and scene.place == "same":  # only there is it a retry, else the user wants all of it anew
-        await client.send(session, asked)
+    if number % 5 > 2 and scene.place == "same":  # only there is it a retry, else the user wants all of it anew
+        await client.send(session, *([(f"r-{session}", "system", "Be quick."), asked] if number % 5 == 3 else [asked]))
     await client.observe(session, observed)
     edited: Said = (observed[0], "user", "say:2")
     for step in range(4):

@@ -10,7 +10,7 @@ import pytest
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, MessagesSnapshot, RunFailed, StateDelta, StateSnapshot, ToolResultEnd
-from agent_core.messages import Message
+from agent_core.messages import Message, ToolCall
 from agent_core.react import run as run_module
 from agent_core.react.run import Run
 from agent_core.run_input import RunInput
@@ -20,7 +20,9 @@ from agent_core.sessions.entries import (
     SessionKey,
     body_of,
     end_entry,
+    message_entry,
     run_entry,
+    started_entry,
     state_entry,
     titled_entry,
 )
@@ -233,6 +235,30 @@ async def test_wherever_a_log_is_trimmed_each_result_is_told_once(side_by_side: 
         assert isinstance(end, AgentEnd)
     assert sum(isinstance(event, ToolResultEnd) for event in sink.events) == 6
     assert any(isinstance(event, StateDelta) for event in sink.events)
+    sink.check()
+
+
+async def test_a_log_that_is_trimmed_at_the_run_s_beginning_tells_what_a_lost_run_left_open_once() -> None:
+    asked = (ToolCall(id="c1", name="put"), ToolCall(id="c2", name="put"), ToolCall(id="c3", name="put"))
+    lost = [
+        run_entry("lost", "a"),
+        message_entry("lost", "a", Message(id="u1", role="user", content="go")),
+        message_entry("lost", "a", Message(id="a1", role="assistant", tool_calls=asked)),
+        started_entry("lost", "c1"),
+        state_entry("lost", value={"n": 1}),
+    ]
+    sink = Watching()
+    async with Engine() as engine:
+        await engine.fill(lost, user_id="u", session_id="s")
+        agent = Agent("a", ScriptedModel([says("fine")]), tools=[put])
+        sink.run = engine.admit(agent, said(), user_id="u", session_id="s")
+        assert isinstance(await engine.start(sink.run, sink), AgentEnd)
+        kept = history_of(await engine.store.load(KEY), "a")
+        assert sink.run.history.messages == kept.messages
+        assert sink.run.history.turn.acted == kept.turn.acted
+    told = [event.call_id for event in sink.events if isinstance(event, ToolResultEnd)]
+    assert told == ["c1", "c2", "c3"]
+    assert any(isinstance(event, StateSnapshot) for event in sink.events)
     sink.check()
 
 
