@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of, now_ms
 from agent_core.sessions.pages import cut_page, read_cursor
+from agent_core.sessions.records import InMemoryRecords
 from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo
 
 
@@ -28,6 +29,7 @@ class _Session:
             created_at=self.created_at,
             updated_at=self.updated_at,
             head=len(self.entries),
+            row=self.row,
         )
 
 
@@ -36,6 +38,7 @@ class InMemoryStore:
     the only owner there can be: nobody holds a session against it."""
 
     def __init__(self) -> None:
+        self.records = InMemoryRecords()
         self._sessions: dict[SessionKey, _Session] = {}
         self._fence = 0  # of the whole store: a session that was forgotten must not begin again at 1
 
@@ -45,7 +48,7 @@ class InMemoryStore:
         if session is None:
             session = self._sessions[key] = _Session(key, self._fence)
         session.fence = self._fence
-        return Lease(key=key, owner=owner, fence=session.fence, head=len(session.entries))
+        return Lease(key=key, owner=owner, fence=session.fence, head=len(session.entries), row=session.row)
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:
         session = self._sessions.get(key)
@@ -101,6 +104,7 @@ class InMemoryStore:
         if self._held(lease) is None:
             raise LeaseLost
         del self._sessions[lease.key]
+        self.records.forget_session(lease.key.user_id, lease.key.session_id)
 
     async def expired(self, *, before: int | None, keep: int | None, limit: int) -> Sequence[SessionKey]:
         newest = sorted(self._sessions.values(), key=lambda each: (each.updated_at, each.row), reverse=True)

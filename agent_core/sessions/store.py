@@ -14,6 +14,7 @@ from typing import Protocol
 
 from agent_core.errors import RunError
 from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.records import Records
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,13 +51,15 @@ class SessionPutBack(RunError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionInfo:
-    """A session as lists show it. Times in milliseconds since the epoch; `head` counts its entries."""
+    """A session as lists show it. Times in milliseconds since the epoch; `head` counts its entries. `row` is that of
+    its leases: one that is deleted and begun anew under the same name has another."""
 
     session_id: str
     title: str
     created_at: int
     updated_at: int
     head: int
+    row: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +76,12 @@ class Store(Protocol):
     append and delete raise SessionPutBack where it can tell that the session has lost entries.
 
     What `append`, `cancel` and `delete` did is on disk when they return. An acquisition or a release may
-    reach the disk with the next of these.
+    reach the disk with the next of these. `records` are what is kept beside the sessions; those of a session go when
+    it is deleted.
     """
+
+    @property
+    def records(self) -> Records: ...
 
     async def acquire(self, key: SessionKey, owner: str) -> Lease | None:
         """Become the session's writer; whoever was before is fenced off. None while another owner that is

@@ -13,6 +13,7 @@ from agent_core.sessions.entries import Entry, SessionKey
 
 _ENTRY = struct.Struct(">cQIIII")
 _GENESIS = struct.Struct(">cQII")
+_RECORD = struct.Struct(">cQQ")
 _TOMBSTONE = struct.Struct(">cQQQI")
 
 
@@ -49,6 +50,13 @@ class Journal:
         session that was put back.
         """
         return self._sign(_TOMBSTONE.pack(b"T", row, head, deleted_at, len(tip)) + tip)
+
+    def stamp(self, user_id: str, name: str, value: bytes) -> bytes:
+        """The mac of a record, which stands under this name of the user's and in no chain."""
+        user, named = user_id.encode(), name.encode()
+        return hmac.digest(
+            self._key, b"".join((_RECORD.pack(b"R", len(user), len(named)), user, named, value)), "sha256"
+        )
 
     def _sign(self, text: bytes) -> bytes:
         return hmac.digest(self._key, text, "sha256")

@@ -61,7 +61,25 @@ def _identify(conn: Connection) -> None:
     conn.execute(insert(meta).values(name="identity", value=secrets.token_hex(IDENTITY)))
 
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _identify)
+_RECORDS = (
+    """CREATE TABLE records (
+        user_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        owner TEXT,
+        size BIGINT NOT NULL,
+        written_at BIGINT NOT NULL,
+        expires_at {float} NOT NULL,
+        value {bytes} NOT NULL,
+        mac {bytes} NOT NULL,
+        PRIMARY KEY (user_id, name)
+    )""",
+    "CREATE INDEX records_by_size ON records (user_id, size)",
+    "CREATE INDEX records_by_session ON records (user_id, session_id)",
+    "CREATE INDEX records_by_time ON records (expires_at)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _identify, _RECORDS)
 
 TYPES = {
     "sqlite": {"id": "INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB", "float": "DOUBLE"},

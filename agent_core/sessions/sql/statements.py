@@ -110,7 +110,7 @@ TIDY = (
     delete(workers).where(workers.c.expires_at < DatabaseClock() - bindparam("seconds", type_=Double())),
 )
 
-FIND = select(*_info).where(_named, WRITTEN)
+FIND = select(*_info, sessions.c.id).where(_named, WRITTEN)
 PAGE = (
     select(sessions.c.updated_at, sessions.c.id, *_info)
     .where(

@@ -8,10 +8,12 @@ from agent_core.sessions.entries import Entry, SessionKey, now_ms
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key
+from agent_core.sessions.records import Records
 from agent_core.sessions.sql import transactions
 from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.migrations import migrate
+from agent_core.sessions.sql.records import SqlRecords
 from agent_core.sessions.sql.work import Backend, Work
 from agent_core.sessions.store import Lease, Page, SessionInfo
 
@@ -28,6 +30,7 @@ class SqlStore:
         self._anchor = anchor
         self._continuity = continuity
         self._lease_seconds = lease_seconds
+        self.records: Records = SqlRecords(backend, journal)
 
     async def acquire(self, key: SessionKey, owner: str) -> Lease | None:
         return await self._backend.run(

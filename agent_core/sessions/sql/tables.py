@@ -6,6 +6,7 @@
     sessions     one row a session: who may write (owner, fence), how far it has come (head, tip), its title
     entries      what the sessions are made of
     tombstones   what is left of a deleted session
+    records      what is kept beside the sessions for a while
 
 A session's `id` is never used again, so a lease on a deleted session fits no later one of the same name. A row
 with head 0 is a session that was acquired and not yet written to; nobody sees it.
@@ -102,6 +103,25 @@ tombstones = Table(
     Column("deleted_at", BigInteger, nullable=False),
     Column("mac", LargeBinary, nullable=False),
 )
+
+records = Table(
+    "records",
+    metadata,
+    Column("user_id", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("session_id", Text, nullable=False),  # empty where it belongs to none
+    Column("owner", Text),
+    Column("size", BigInteger, nullable=False),
+    Column("written_at", BigInteger, nullable=False),  # milliseconds since the epoch
+    Column("expires_at", Double, nullable=False),  # seconds since the epoch, by the database's clock
+    Column("value", LargeBinary, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+)
+
+# The values may be large: what is asked of all records is asked of these alone.
+Index("records_by_size", records.c.user_id, records.c.size)
+Index("records_by_session", records.c.user_id, records.c.session_id)
+Index("records_by_time", records.c.expires_at)
 
 
 class DatabaseClock(FunctionElement[float]):

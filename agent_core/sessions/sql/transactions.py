@@ -16,6 +16,7 @@ from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.sql import statements
 from agent_core.sessions.sql.continuity import Continuity
+from agent_core.sessions.sql.records import forget_session
 from agent_core.sessions.sql.tables import workers
 from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo
 
@@ -139,7 +140,7 @@ def page(conn: Connection, user_id: str, limit: int, after: str | None) -> Page:
     time, row = read_cursor(after) or (_END, _END)
     values = {"user": user_id, "time": time, "row": row, "number": limit + 1}
     found = conn.execute(statements.PAGE, values).all()
-    return cut_page([(each[0], each[1], _info(*each[2:])) for each in found], limit)
+    return cut_page([(each[0], each[1], _info(*each[2:], row=each[1])) for each in found], limit)
 
 
 def remove(conn: Connection, journal: Journal, continuity: Continuity, lease: Lease, *, at: int) -> tuple[int, bytes]:
@@ -160,6 +161,7 @@ def remove(conn: Connection, journal: Journal, continuity: Continuity, lease: Le
         return 0, b""
     mac = journal.tombstone(lease.row, head, tip, at)
     conn.execute(statements.DELETE_ENTRIES, {"row": lease.row})
+    forget_session(conn, lease.key)
     conn.execute(statements.BURY, {"id": lease.row, "head": head, "tip": tip, "deleted_at": at, "mac": mac})
     return head + 1, mac
 
@@ -230,8 +232,10 @@ def _title_of(entries: Sequence[Entry]) -> str | None:
     return title
 
 
-def _info(session_id: str, title: str, created_at: int, updated_at: int, head: int) -> SessionInfo:
-    return SessionInfo(session_id=session_id, title=title, created_at=created_at, updated_at=updated_at, head=head)
+def _info(session_id: str, title: str, created_at: int, updated_at: int, head: int, row: int) -> SessionInfo:
+    return SessionInfo(
+        session_id=session_id, title=title, created_at=created_at, updated_at=updated_at, head=head, row=row
+    )
 
 
 def _key(user_id: str, session_id: str) -> SessionKey:
