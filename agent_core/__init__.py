@@ -16,6 +16,7 @@ from agent_core.errors import (
 from agent_core.events import (
     AgentEnd,
     AgentStart,
+    AnswerCut,
     Custom,
     Event,
     ExceedMaxIters,
@@ -56,6 +57,7 @@ from agent_core.permissions import Permissions, Rule
 from agent_core.run_input import RunInput
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.opening import open_store
+from agent_core.sessions.records import InMemoryRecords
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.store import Store
 from agent_core.tools.base import Pending, Tool, ToolSpec
@@ -67,6 +69,7 @@ __all__ = [
     "AgentEnd",
     "AgentStart",
     "Answer",
+    "AnswerCut",
     "ContextItem",
     "CoreError",
     "Custom",
@@ -79,6 +82,7 @@ __all__ = [
     "Gate",
     "Guard",
     "Guards",
+    "InMemoryRecords",
     "InMemoryStore",
     "Interrupt",
     "InvalidRequest",

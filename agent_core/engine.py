@@ -21,30 +21,27 @@ from agent_core.errors import InvalidRequest, RunError, SessionExists
 from agent_core.events import AgentEnd, Cut, Event, RunFailed, RunStatus
 from agent_core.gate import Gate
 from agent_core.interrupts import Interrupt
-from agent_core.messages import Message, new_id, well_formed
+from agent_core.messages import Message, new_id
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
 from agent_core.react.interrupts import StopReason
-from agent_core.react.run import Nowhere, Run, Sink
-from agent_core.run_input import RunInput
+from agent_core.react.run import Nowhere, Outside, Run, Sink
+from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
 from agent_core.sessions.entries import (
     Entry,
-    EntryKind,
     SessionKey,
     message_entry,
     titled_entry,
     weight_of,
 )
-from agent_core.sessions.fork import copy_entries
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.leases import SAVING
+from agent_core.sessions.leases import SAVING, answer_of
+from agent_core.sessions.snapshot import entries_of, snapshot_of
 from agent_core.sessions.store import LeaseLost, Store
 from agent_core.stream import Channel
 from agent_core.usage import Usage
-
-Input = str | Message | RunInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,21 +241,23 @@ class Engine:
         run_id: str | None = None,
         ephemeral: bool = False,
         seen: Callable[[str], bool] | None = None,
+        outside: Outside | None = None,
     ) -> Run:
         """Check the input and take a place at the gate; nothing is done yet, and `start` must follow.
 
-        With `start`, this is for those who bring a sink of their own. An `ephemeral` session lives in
-        memory, whatever the store is, and is forgotten with its run; where calls wait for the client it
-        is kept for the run that answers them, or until `forget`. `seen` tells whether somebody has read the end of
-        the run with this id since it was stored; without it, nobody has who was not there. Raises InvalidRequest,
+        With `start`, this is for those who bring a sink of their own. An `ephemeral` session lives in memory and is
+        forgotten with its run; `outside` keeps what is needed. `seen` tells whether somebody has read the end of the
+        run with this id since it was stored; without it, nobody has who was not there. Raises InvalidRequest,
         SessionBusy or QueueFull.
         """
         key = SessionKey(user_id=user_id, session_id=session_id)
-        return self._runner.admit(agent, _as_input(input), key, run_id, ephemeral=ephemeral, seen=seen)
+        given = as_input(input)
+        return self._runner.admit(agent, given, key, run_id, ephemeral=ephemeral, seen=seen, outside=outside)
 
-    def forget(self, *, user_id: str, session_id: str) -> None:
-        """Drop an ephemeral session that nobody came back to."""
-        self._runner.scratch.forget(SessionKey(user_id=user_id, session_id=session_id))
+    async def hold(self) -> str:
+        """Count as alive in the store while a run is under way; the name of this owner. Raises RunError."""
+        await answer_of(self._runner.keeper.ensure())
+        return self._runner.owner
 
     def start(self, run: Run, sink: Sink) -> "asyncio.Task[AgentEnd | RunFailed]":
         """Carry the run out in a task of its own, which is never cancelled; stop it by `run.stop`.
@@ -302,48 +301,17 @@ class Session:
     async def snapshot(self) -> bytes:
         """The whole session as it stands, as JSON; `restore` takes it back."""
         entries = await self._engine.store.load(self.key)
-        return await self._engine.aside(weight_of(entries), _snapshot_of, entries)
+        return await self._engine.aside(weight_of(entries), snapshot_of, entries)
 
     async def restore(self, snapshot: bytes) -> None:
         """Fill an empty session from a snapshot: a copy, in which nothing is left to be carried out, and no
         approval counts any more. Raises InvalidRequest where the session is not empty, or where the bytes are no
         snapshot."""
         try:
-            copy = await self._engine.aside(len(snapshot), _copy_of, snapshot)
+            copy = await self._engine.aside(len(snapshot), entries_of, snapshot)
         except msgspec.MsgspecError as error:
             raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
         try:
             await self._engine.fill(copy, user_id=self.key.user_id, session_id=self.key.session_id)
         except SessionExists as error:
             raise InvalidRequest("The session is not empty; restore into a fresh one.") from error
-
-
-class _Line(msgspec.Struct, array_like=True):
-    """An entry in a snapshot; its number is given anew."""
-
-    run_id: str
-    kind: EntryKind
-    body: msgspec.Raw
-    lane: str
-
-
-def _snapshot_of(entries: Sequence[Entry]) -> bytes:
-    return msgspec.json.encode([_Line(each.run_id, each.kind, msgspec.Raw(each.body), each.lane) for each in entries])
-
-
-def _copy_of(snapshot: bytes) -> list[Entry]:
-    """The entries of a copy. A body that cannot be read is refused here, not in a later run."""
-    lines = msgspec.json.decode(snapshot, type=list[_Line])
-    return copy_entries(
-        [Entry(run_id=each.run_id, kind=each.kind, body=bytes(each.body), lane=each.lane) for each in lines]
-    )
-
-
-def _as_input(input: Input) -> RunInput:
-    if isinstance(input, RunInput):
-        return input
-    if isinstance(input, Message):
-        return RunInput(messages=(input,))
-    if isinstance(input, str):
-        return RunInput(messages=(Message(id=new_id("msg"), role="user", content=well_formed(input)),))
-    raise InvalidRequest(f"A run takes a text, a Message or a RunInput, and not {type(input).__name__}.", "input")

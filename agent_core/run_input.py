@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.context import ContextItem
+from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Answer
-from agent_core.messages import Message
+from agent_core.messages import Message, new_id, well_formed
 from agent_core.models.base import ModelOptions
 from agent_core.tools.base import ToolSpec
 
@@ -44,3 +45,17 @@ class RunInput:
     client: str = ""
     tool_choice: str = "auto"
     options: ModelOptions = field(default_factory=ModelOptions)
+
+
+Input = str | Message | RunInput
+
+
+def as_input(given: Input) -> RunInput:
+    """The input of a run that a text or one message stands for. Raises InvalidRequest."""
+    if isinstance(given, RunInput):
+        return given
+    if isinstance(given, Message):
+        return RunInput(messages=(given,))
+    if isinstance(given, str):
+        return RunInput(messages=(Message(id=new_id("msg"), role="user", content=well_formed(given)),))
+    raise InvalidRequest(f"A run takes a text, a Message or a RunInput, and not {type(given).__name__}.", "input")

@@ -9,7 +9,7 @@ from typing import Any
 
 from agent_core.agent import Agent
 from agent_core.aside import SMALL, Aside
-from agent_core.errors import InvalidRequest, ModelError, RunError
+from agent_core.errors import InvalidRequest, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
 from agent_core.messages import new_id
@@ -18,18 +18,19 @@ from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
 from agent_core.react.arguments import Validators
+from agent_core.react.endings import End, failed, stopped_by, tell_outside
 from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
 from agent_core.react.opening.brought import title_of
 from agent_core.react.room import Room
-from agent_core.react.run import Run, Sink
+from agent_core.react.run import Outside, Run, Sink
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, end_entry, now_ms, titled_entry, weight_of
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.keeper import Keeper
 from agent_core.sessions.leases import SAVING, Leases, Writer
-from agent_core.sessions.state import as_json
+from agent_core.sessions.state import check_state
 from agent_core.sessions.store import Store
 from agent_core.threads import Threads
 
@@ -37,8 +38,6 @@ logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 30.0
 """How long a worker counts as alive after its last heartbeat."""
-
-End = AgentEnd | RunFailed
 
 
 class Runner:
@@ -49,8 +48,8 @@ class Runner:
         self.store = store
         self.scratch = InMemoryStore()
         self.gate = gate
-        owner = new_id("worker")
-        keeper = Keeper(
+        self.owner = owner = new_id("worker")
+        self.keeper = keeper = Keeper(
             store,
             owner,
             lease_seconds,
@@ -100,10 +99,11 @@ class Runner:
         *,
         ephemeral: bool = False,
         seen: Callable[[str], bool] | None = None,
+        outside: Outside | None = None,
     ) -> Run:
         """See Engine.admit."""
         self._check_open()
-        _check_state(given)
+        check_state(given.state)
         own = {tool.spec.name for tool in agent.tools}
         for index, spec in enumerate(given.tools):
             if spec.name in own:
@@ -122,6 +122,7 @@ class Runner:
             input=given,
             store=self.scratch if ephemeral else self.store,
             ephemeral=ephemeral,
+            outside=outside,
             http=self._http,
             alive=self._leases_of(ephemeral).check,
             threads=self._threads.of(key),
@@ -173,7 +174,7 @@ class Runner:
             ticket.leave()
 
     async def _carry_out(self, run: Run) -> End:
-        end: End = _failed(run, RunError("internal"))
+        end: End = failed(run, RunError("internal"))
         try:
             end = await self._go(run)
             if run.lease is not None:
@@ -202,15 +203,15 @@ class Runner:
         except InvalidRequest as error:
             return RunFailed(run_id=run.run_id, code="invalid_request", message=error.message, param=error.param)
         except Stopped as stopped:
-            return _stopped(run, stopped.reason)
+            return stopped_by(run, stopped.reason)
         except RunError as error:
             logger.warning("run %s failed: %s (%s)", run.run_id, error.code, error.detail or "no detail")
-            return _failed(run, error)
+            return failed(run, error)
         except KeyboardInterrupt:
             raise
         except BaseException:  # sys.exit in the user's code, a cancel that leaked: no reason to end in silence
             logger.exception("run %s failed", run.run_id)
-            return _failed(run, RunError("internal"))
+            return failed(run, RunError("internal"))
 
     async def _open(self, run: Run) -> None:
         """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
@@ -265,18 +266,16 @@ class Runner:
                 await run.append(entry, release=True)
             return end
         except RunError as error:
-            end = _failed(run, error)
+            end = failed(run, error)
         except BaseException:
             logger.exception("run %s could not be saved", run.run_id)
-            end = _failed(run, RunError("store_unavailable"))
+            end = failed(run, RunError("store_unavailable"))
         await self._leases_of(run.ephemeral).release(run.lease)
         return end
 
     async def _part(self, run: Run, end: End) -> End:
-        """An ephemeral session is over: it is forgotten, kept for the client's next run, or, where it waits for
-        somebody who may take days, moved to where the other sessions live."""
-        if isinstance(end, AgentEnd) and end.status == "client_tools":
-            return end
+        """An ephemeral session is over: it is forgotten, or, where it waits for somebody who may take days, moved to
+        where the other sessions live."""
         try:
             if isinstance(end, AgentEnd) and end.interrupts:
                 title = titled_entry(run.run_id, title_of(run.history.messages) or run.key.session_id)
@@ -288,12 +287,13 @@ class Runner:
                 except BaseException:
                     await self._leases.release(writer.lease)
                     raise
+                run.lease = writer.lease
         except Exception as error:
             logger.warning("run %s: its session could not be kept (%s)", run.run_id, type(error).__name__)
-            end = _failed(run, RunError("store_unavailable"))
+            end = failed(run, RunError("store_unavailable"))
         finally:
             self.scratch.forget(run.key)
-        return end
+        return await tell_outside(run, end)
 
     def _leases_of(self, ephemeral: bool) -> Leases:
         return self._scratch_leases if ephemeral else self._leases
@@ -326,31 +326,3 @@ class Runner:
         if model is None:
             model = self._models[named] = open_model(named)
         return model
-
-
-def _check_state(given: RunInput) -> None:
-    if given.state is not None and given.state != {}:
-        try:
-            as_json(given.state)
-        except ValueError as error:
-            raise InvalidRequest(f"state: {error}.", "state") from error
-
-
-def _stopped(run: Run, reason: StopReason) -> End:
-    if reason == "deadline":
-        return _failed(run, RunError("run_deadline"))
-    if reason == "lost":
-        return _failed(run, RunError("worker_lost"))
-    if reason == "draining":
-        return _failed(run, RunError("draining"))
-    return AgentEnd(run_id=run.run_id, status="cancelled", usage=run.usage)
-
-
-def _failed(run: Run, error: RunError) -> RunFailed:
-    return RunFailed(
-        run_id=run.run_id,
-        code=error.code,
-        message=error.message,
-        retry_after=error.retry_after if isinstance(error, ModelError) else None,
-        usage=run.usage,
-    )

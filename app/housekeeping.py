@@ -1,4 +1,4 @@
-"""Housekeeping: sessions that are too old, or too many, are deleted."""
+"""Housekeeping: sessions that are too old, or too many, are deleted, and so are records that are over their time."""
 
 import asyncio
 import logging
@@ -36,9 +36,8 @@ class Housekeeping:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin the rounds, where there is anything to do."""
-        if self._days is not None or self._keep is not None:
-            self._task = asyncio.get_running_loop().create_task(self._go_on())
+        """Begin the rounds."""
+        self._task = asyncio.get_running_loop().create_task(self._go_on())
 
     async def aclose(self) -> None:
         if self._task is not None:
@@ -47,6 +46,9 @@ class Housekeeping:
 
     async def round(self) -> int:
         """Delete what is not kept. Returns how many sessions. Raises RunError `store_unavailable`."""
+        await self._engine.store.records.expire()
+        if self._days is None and self._keep is None:
+            return 0
         began = now_ms()
         before = None if self._days is None else began - int(self._days * DAY_MS)
         deleted, passed_over = 0, set[SessionKey]()

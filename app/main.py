@@ -17,6 +17,7 @@ from app.health import Health
 from app.housekeeping import Housekeeping
 from app.limits import HeaderLimit
 from app.routes import agui, interrupts, openai, runs, sessions, system, transfers
+from app.runs.claims import Claims
 from app.runs.halves import Halves
 from app.runs.registry import Runs
 from app.runs.repeats import Repeats
@@ -101,7 +102,8 @@ def _lifespan(
                 engine=engine,
                 health=Health(store),
                 runs=runs,
-                halves=Halves(lambda user_id, session_id: engine.forget(user_id=user_id, session_id=session_id)),
+                halves=Halves(store.records),
+                claims=Claims(engine, settings, lambda: runs.draining),
                 repeats=Repeats(),
                 converters=makers,
             )

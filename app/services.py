@@ -8,6 +8,7 @@ from agent_core.engine import Engine
 from app.agents import ConverterFactory, Roster
 from app.auth import Keys
 from app.health import Health
+from app.runs.claims import Claims
 from app.runs.halves import Halves
 from app.runs.registry import Runs
 from app.runs.repeats import Repeats
@@ -25,6 +26,7 @@ class Services:
     health: Health
     runs: Runs
     halves: Halves
+    claims: Claims
     repeats: Repeats
     converters: tuple[ConverterFactory, ...] = ()
 

@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent_core.agent import Agent
-from agent_core.engine import Engine, Input
+from agent_core.engine import Engine
 from agent_core.events import Event
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece
 from agent_core.models.http import HttpClient
+from agent_core.run_input import Input
 
 
 def calls(*asked: tuple[str, str]) -> list[Piece]:

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from agent_core.agent import Agent
 from agent_core.context import RunContext
 from agent_core.errors import RunError
-from agent_core.events import AgentStart, Cut, Event, Guard, StateDelta, StateSnapshot
+from agent_core.events import AgentEnd, AgentStart, Cut, Event, Guard, RunFailed, StateDelta, StateSnapshot
 from agent_core.gate import Ticket
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
@@ -85,6 +85,18 @@ def _nothing() -> None:
     pass
 
 
+class Outside(Protocol):
+    """Who keeps what an ephemeral run leaves, since its own session is forgotten."""
+
+    async def before_calls(self) -> None:
+        """Calls are about to be stored as started. What it raises (RunError) is the run's failure, and none begins."""
+        ...
+
+    async def at_end(self, run: "Run", end: AgentEnd | RunFailed) -> None:
+        """The run has ended, and nobody was told so yet. What it raises makes its end `store_unavailable`."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """The state of one run. It is made by Engine.admit and lives as long as the run does.
@@ -93,13 +105,14 @@ class Run:
     `iteration` counts the rounds of reasoning of this run. `cleared` are the calls that it stored as started,
     `started` those that it began to run. `reply` is the answer that the model is giving, until it stands in the
     history. `alive` raises LeaseLost where the worker has to take its leases for lost. An `ephemeral` run's
-    session is forgotten at its end, unless calls wait for the client. `room` is what all runs share for storing
+    session is forgotten at its end. `room` is what all runs share for storing
     long answers that broke off. The `ticket` is taken when all else is there.
 
     `arrived` is when the run was admitted, in milliseconds since the epoch, and `waited` says that another held its
     session then; `seen` tells whether somebody has read the end of the run with this id since it was stored.
     `entries` are the session's as they stood when the run began, until it has taken its input in. `told` is the
     earlier run that this one only tells of. `cut` says how the provider cut the last answer, None where it did not.
+    `outside` is told of an ephemeral run's calls and end.
     """
 
     run_id: str
@@ -129,6 +142,7 @@ class Run:
     offered: tuple[ToolSpec, ...] = field(init=False)
     announced: bool = False
     ephemeral: bool = False
+    outside: Outside | None = None
     reply: Reply | None = None
     alive: Callable[[], None] = _always
     told_state: bool = False
@@ -235,7 +249,10 @@ class Run:
     async def _write(
         self, lease: Lease, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None], release: bool
     ) -> None:
-        entries, deferred = compose(), len(self._deferred)
+        entries = compose()
+        if self.outside is not None and any(entry.kind == "started" for entry in entries):
+            await self.outside.before_calls()
+        deferred = len(self._deferred)
         await self.store.append(lease, (*self._deferred, *entries), release=release)
         del self._deferred[:deferred]
         stored()

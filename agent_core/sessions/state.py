@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from agent_core.errors import InvalidRequest
 from agent_core.plain import json_of
 from agent_core.sessions.patches import Misfit, Patch, Patched
 
@@ -58,6 +59,15 @@ def _depth(value: Any) -> int:
 def copy_of(value: Any) -> Any:
     """A copy of a JSON value that shares nothing with it."""
     return value if value is None or isinstance(value, str | int | float) else orjson.loads(orjson.dumps(value))
+
+
+def check_state(value: Any) -> None:
+    """Raise InvalidRequest where a client's state is no JSON; None and an empty one are none."""
+    if value is not None and value != {}:
+        try:
+            as_json(value)
+        except ValueError as error:
+            raise InvalidRequest(f"state: {error}.", "state") from error
 
 
 def same_json(one: Any, other: Any) -> bool:

@@ -6,7 +6,6 @@ the server's history counts, and what the body means beside it is found by its t
 
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from time import time
 
 import orjson
@@ -15,19 +14,16 @@ from starlette.responses import Response
 
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
-from agent_core.events import AgentEnd, RunFailed
-from agent_core.messages import new_id
+from agent_core.events import RunFailed
 from agent_core.names import SESSION_ID
-from agent_core.react.run import Run
-from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
+from app.routes.chat_runs import find_or_begin
 from app.routes.leaving import on_disconnect_of
-from app.runs.earlier import Given, find_earlier
-from app.runs.halves import Half, half_of
+from app.runs.answers import Given
 from app.runs.repeats import Claim
-from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
+from app.runs.run import Attached
 from app.runs.waiting import batches_of
 from app.services import Services, services_of
 from app.sse import HEADERS, RunStream
@@ -56,18 +52,11 @@ async def chat_completions(request: Request) -> Response:
         user_of(request), body, headers.get("idempotency-key"), headers.get("x-stainless-retry-count"), session_id
     )
     on_disconnect = on_disconnect_of(request, agent, services.settings)
-    served, again = services.repeats.find(claim), False
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
-    if served is None and session_id is not None and claim.is_second:
-        key = SessionKey(user_id=claim.user_id, session_id=session_id)
-        earlier = await find_earlier(services.engine, key, agent, claim)
-        if earlier is not None and earlier.given is not None:
-            return _given(asked, session_id, earlier.given, converters)
-        again = earlier is not None
-        served = services.repeats.find(claim)  # the same request may have begun in the meantime
-    if served is None:
-        served = _begin(services, agent, asked, claim, on_disconnect, again=again)
+    served = await find_or_begin(request, services, agent, asked, claim, on_disconnect)
+    if isinstance(served, Given):
+        return _given(request, asked, served, converters)
     attached = served.attach()
     attached.patience = _client_timeout(request) if claim.may_repeat else None
     try:
@@ -107,67 +96,19 @@ def _session_of(request: Request) -> str | None:
     return session_id
 
 
-def _begin(
-    services: Services, agent: Agent, asked: ChatRequest, claim: Claim, on_disconnect: OnDisconnect, *, again: bool
-) -> ServedRun:
-    """Start the run, which goes on without a client only where it has a session to leave its answer in. `again` says
-    that the same request came before and got no answer."""
-    # Only a client that counts its retries, or brings a key, can come again; the others' runs are not kept.
-    manner = Manner(keep=claim.may_repeat)
-    if claim.session_id is None:
-        served = _start_unnamed(services, agent, asked, claim.user_id, manner)
-    else:
-        if on_disconnect == "continue":
-            manner = Manner(keep=True, timed=True, on_disconnect="continue")
-        # The same request, if it comes again, finds its messages by their ids.
-        mark = claim.marks[1]
-        messages = asked.under(new_id(mark))
-        served = services.runs.start(
-            agent,
-            replace(asked.input, messages=messages, whole=False, own_ids=False, mark=mark, again=again),
-            user_id=claim.user_id,
-            session_id=claim.session_id,
-            run_id=new_id("run"),
-            manner=manner,
-        )
-    if claim.may_repeat:
-        services.repeats.remember(claim, served)
-    return served
-
-
-def _start_unnamed(services: Services, agent: Agent, asked: ChatRequest, user_id: str, manner: Manner) -> ServedRun:
-    """A run on the body, or on what the client does not have of its conversation and what is new in the body."""
-    given, session_id = asked.input, new_id("chat")
-    half = services.halves.find(user_id, asked.answered)
-    if half is not None:
-        given = replace(given, messages=half.messages + asked.news(new_id("in")), state=half.state)
-    served = services.runs.start(
-        agent, given, user_id=user_id, session_id=session_id, run_id=new_id("run"), ephemeral=True, manner=manner
-    )
-    [run] = services.engine.under_way(SessionKey(user_id=user_id, session_id=session_id))
-    served.when_done(lambda task: _keep_half(services, run, half, task.result()))
-    return served
-
-
-def _keep_half(services: Services, run: Run, half: Half | None, end: AgentEnd | RunFailed) -> None:
-    """What is left of an unnamed conversation when a run of it, which began with `half`, has ended."""
-    if not isinstance(end, AgentEnd) or end.status == "cancelled":
-        return  # the same request may come again, and needs the half again
-    if half is not None:
-        services.halves.drop(run.key.user_id, half)
-    if end.status == "client_tools":
-        services.halves.keep(run.key.user_id, run.key.session_id, half_of(run))
-
-
-def _given(asked: ChatRequest, session_id: str, given: Given, converters: Sequence[Converter]) -> Response:
-    """An answer that was given before, from the store: in few pieces, and without what it cost."""
+def _given(request: Request, asked: ChatRequest, given: Given, converters: Sequence[Converter]) -> Response:
+    """An answer that was given before, from the store, in few pieces; or the failure that was told."""
     names = frozenset(spec.name for spec in asked.input.tools)
+    about = (given.run_id, given.session_id, asked.agent, names)
+    failure = given.events[-1] if isinstance(given.events[-1], RunFailed) else None
     if asked.stream:
-        wire = ChatStream(
-            given.run_id, session_id, asked.agent, names, asked.include_usage, asked.events, converters, given.created
-        )
-        return Response(wire.feed(given.events), media_type="text/event-stream", headers=HEADERS)
-    answer = ChatAnswer(given.run_id, session_id, asked.agent, names, asked.events, converters, given.created)
+        wire = ChatStream(*about, asked.include_usage, asked.events, converters, given.created)
+        data = wire.feed(given.events[:-1] if failure else given.events)
+        if failure is None or wire.begun:
+            return Response(data + wire.feed(given.events[-1:]), media_type="text/event-stream", headers=HEADERS)
+    if failure is not None:
+        return run_error_answer(request.scope, failure)
+    answer = ChatAnswer(*about, asked.events, converters, given.created)
     answer.feed(given.events)
     return Response(answer.body(), media_type="application/json")
 

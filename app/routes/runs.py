@@ -53,7 +53,7 @@ async def reattach(
     """
     services = services_of(request)
     served = services.runs.find(key.user_id, key.session_id, run_id)
-    if served is not None and served.log.readable:
+    if served is not None and served.log.readable and await services.runs.stands(served):
         return await from_log(request, served, event_id(request, name), name, asked)
     try:
         past = await find_past(services.engine, key, run_id)

@@ -16,20 +16,14 @@ from agent_core.errors import RunError, SessionBusy
 from agent_core.events import (
     AgentEnd,
     Cut,
-    Event,
     RequireExternalExecution,
     RunStatus,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
 )
 from agent_core.messages import Message
-from agent_core.react.edits import edit_event
 from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import SAVING
+from app.runs.answers import Given, told_again
 from app.runs.repeats import BODY_SECONDS, KEY_SECONDS, Claim, OtherBody
 
 ANSWERED: dict[str, RunStatus] = {
@@ -39,15 +33,6 @@ ANSWERED: dict[str, RunStatus] = {
     "approval": "approval",
     "waiting": "waiting",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """An answer that was given: by which run, begun when (seconds since 1970), and what it said."""
-
-    run_id: str
-    created: int
-    events: tuple[Event, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +54,12 @@ async def find_earlier(engine: Engine, key: SessionKey, agent: Agent, claim: Cla
     except TimeoutError as error:
         raise RunError("store_unavailable", detail="no answer in time") from error
     running = frozenset(run.run_id for run in engine.under_way(key))
-    return await engine.aside(weight_of(entries), _found_in, entries, agent, claim, running)
+    return await engine.aside(weight_of(entries), _found_in, entries, agent, claim, running, key.session_id)
 
 
-def _found_in(entries: Sequence[Entry], agent: Agent, claim: Claim, running: frozenset[str]) -> Earlier | None:
+def _found_in(
+    entries: Sequence[Entry], agent: Agent, claim: Claim, running: frozenset[str], session_id: str
+) -> Earlier | None:
     at = _place_of(entries, agent, claim)
     if at is None:
         return None
@@ -87,7 +74,7 @@ def _found_in(entries: Sequence[Entry], agent: Agent, claim: Claim, running: fro
             # Behind one that waits for somebody, the answer may have come, and a later run of the same turn.
             if found[1] not in ("approval", "waiting"):
                 break
-    return Earlier(None if found is None else _given(entries, *found, agent))
+    return Earlier(None if found is None else _given(entries, *found, agent, session_id))
 
 
 def _place_of(entries: Sequence[Entry], agent: Agent, claim: Claim) -> int | None:
@@ -126,39 +113,22 @@ def _turn(entries: Sequence[Entry], agent: Agent, claim: Claim) -> list[Entry]:
     return turn
 
 
-def _given(entries: Sequence[Entry], run_id: str, status: RunStatus, cut: Cut | None, agent: Agent) -> Given:
+def _given(
+    entries: Sequence[Entry], run_id: str, status: RunStatus, cut: Cut | None, agent: Agent, session_id: str
+) -> Given:
     messages = [message for entry in entries if entry.run_id == run_id for message in _message(entry, agent)]
-    events = [event for message in messages for event in _said(run_id, message)]
+    events = [*told_again(run_id, messages)]
     if status == "client_tools":
         answered = {message.tool_call_id for message in messages}
         calls = [call.id for message in messages for call in message.tool_calls if call.id not in answered]
         events.append(RequireExternalExecution(run_id=run_id, call_ids=tuple(calls)))
     waiting = history_of(entries, agent.name).pending if status in ("approval", "waiting") else ()
     events.append(AgentEnd(run_id=run_id, status=status, interrupts=waiting, cut=cut))
-    return Given(run_id=run_id, created=_begun(entries, run_id) // 1000, events=tuple(events))
+    created = _begun(entries, run_id) // 1000
+    return Given(run_id=run_id, session_id=session_id, created=created, events=tuple(events))
 
 
 def _message(entry: Entry, agent: Agent) -> Iterator[Message]:
     body = body_of(entry) if entry.kind == "message" else None
     if isinstance(body, MessageBody) and body.agent == agent.name:
         yield body.message
-
-
-def _said(run_id: str, message: Message) -> Iterator[Event]:
-    """What a reader was told of an assistant's message, in few events, and of what a person has made of a call's
-    arguments."""
-    edit = edit_event(run_id, message)
-    if edit is not None:
-        yield edit
-    if message.role != "assistant":
-        return
-    for number, thought in enumerate(message.thoughts, start=1):
-        block = f"{message.id}-thinking-{number}"
-        yield ThinkingDelta(run_id=run_id, reply_id=message.id, block_id=block, text=thought)
-    if message.text:
-        yield TextDelta(run_id=run_id, reply_id=message.id, text=message.text)
-    for call in message.tool_calls:
-        ids = {"run_id": run_id, "reply_id": message.id, "call_id": call.id}
-        yield ToolCallStart(**ids, name=call.name)
-        yield ToolCallDelta(**ids, text=call.arguments)
-        yield ToolCallEnd(**ids)

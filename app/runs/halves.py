@@ -1,35 +1,42 @@
 """Conversations of clients that name no session, where the client does not have all of it.
 
-An OpenAI client never sees the results of the server's tools, so where one answer asks for server and
-client tools together, the transcript that it sends back lacks half of what happened. That half is kept for
-an hour, and whoever brings the answer to one of its calls goes on with it, as often as it takes until a run
-of it has ended well.
+An OpenAI client never sees the calls and results of the server's tools. Where one answer asks for server and client
+tools together, the transcript that it sends back lacks half of what happened; and where a budget was used up and the
+user says "continue", it lacks what was found so far. That half is kept in the store for an hour.
+
+Whoever brings the answer to one of its calls goes on with it. Behind a closing answer it is found by the whole of
+what the client was shown, never by that answer alone: users without a key share a name, and what is said where the
+model gives no answer is always the same. Of equal conversations of one user with one agent, the last counts.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from time import monotonic
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from agent_core.messages import Message
-from agent_core.react.pairing import open_calls
+import msgspec
+import orjson
+
+from agent_core.messages import MediaPart, Message
 from agent_core.react.run import Run
+from agent_core.sessions.leases import answer_of
+from agent_core.sessions.records import Records
 
 KEPT = 3600.0
 """Seconds."""
 
-MOST = 10_000
-"""Halves that are kept at the same time; the oldest go first."""
 
+class Half(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The conversation as it stood when it was left to the client: all messages, and the session's state."""
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Half:
-    """The conversation as it stood when it was left to the client: the calls that wait, all messages, and the
-    session's state."""
-
-    call_ids: tuple[str, ...]
     messages: tuple[Message, ...]
     state: Any = None
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A half, or under which other name it is kept."""
+
+    half: Half | None = None
+    at: str = ""
 
 
 def half_of(run: Run) -> Half | None:
@@ -37,10 +44,8 @@ def half_of(run: Run) -> Half | None:
     calls and results, nor its calls that were refused here, nor what a guard has said beside a result, nor members
     that a provider wants back on a call; and hardly any client replays thinking."""
     messages = run.history.messages
-    if not any(_is_hidden(message, run) for message in messages):
-        return None
-    ids = tuple(call.id for call in open_calls(messages))
-    return Half(call_ids=ids, messages=tuple(messages), state=run.history.state)
+    hidden = any(_is_hidden(message, run) for message in messages)
+    return Half(messages=tuple(messages), state=run.history.state) if hidden else None
 
 
 def _is_hidden(message: Message, run: Run) -> bool:
@@ -49,42 +54,40 @@ def _is_hidden(message: Message, run: Run) -> bool:
     return bool(message.tool_calls) and (bool(message.thoughts) or any(call.extra for call in message.tool_calls))
 
 
+def names_of_calls(call_ids: Iterable[str]) -> list[str]:
+    """Under which names the half is kept in which these calls wait."""
+    return [f"call:{hashlib.sha256(call_id.encode()).hexdigest()}" for call_id in call_ids]
+
+
+def name_of_talk(agent: str, shown: Iterable[Message]) -> str:
+    """Under which name the half is kept of which the client was shown these messages. Only their roles and contents
+    count, and no white space, which some clients trim."""
+    digest = hashlib.sha256(orjson.dumps(agent))
+    for message in shown:
+        parts = () if isinstance(message.content, str) else message.content
+        media = [part.value for part in parts if isinstance(part, MediaPart)]
+        digest.update(orjson.dumps([message.role, " ".join(message.text.split()), *media]))
+    return f"talk:{digest.hexdigest()}"
+
+
 class Halves:
-    """The halves of all users. `forget(user_id, session_id)` drops what the engine has of an unnamed session."""
+    """The halves of all users."""
 
-    def __init__(self, forget: Callable[[str, str], None], *, now: Callable[[], float] = monotonic) -> None:
-        self._forget = forget
-        self._now = now
-        self._until: dict[tuple[str, Half], float] = {}  # the oldest first
-        self._by_call: dict[tuple[str, str], Half] = {}
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
-    def __len__(self) -> int:
-        return len(self._until)
+    async def keep(self, user_id: str, half: Half, names: Sequence[str]) -> None:
+        """Keep the half under these names. Raises RunError `store_unavailable`."""
+        for number, name in enumerate(names):
+            kept = _Kept(at=names[0]) if number else _Kept(half=half)
+            await answer_of(self._records.keep(user_id, name, msgspec.json.encode(kept), seconds=KEPT))
 
-    def keep(self, user_id: str, session_id: str, half: Half | None) -> None:
-        """A run of this unnamed session left calls to the client: the session itself is not needed any more."""
-        self._forget(user_id, session_id)
-        if half is not None:
-            self._until[user_id, half] = self._now() + KEPT
-            self._by_call.update({(user_id, call_id): half for call_id in half.call_ids})
-        self._tidy()
-
-    def find(self, user_id: str, call_ids: Iterable[str]) -> Half | None:
-        """The half in which one of these calls waits."""
-        self._tidy()
-        found = (self._by_call.get((user_id, call_id)) for call_id in call_ids)
-        return next((half for half in found if half is not None), None)
-
-    def drop(self, user_id: str, half: Half) -> None:
-        """The conversation went on, and will not come back to here."""
-        self._until.pop((user_id, half), None)
-        for call_id in half.call_ids:
-            if self._by_call.get((user_id, call_id)) is half:
-                del self._by_call[user_id, call_id]
-
-    def _tidy(self) -> None:
-        while self._until:
-            (user_id, half), until = next(iter(self._until.items()))
-            if until > self._now() and len(self._until) <= MOST:
-                return
-            self.drop(user_id, half)
+    async def find(self, user_id: str, names: Sequence[str]) -> Half | None:
+        """The half that is kept under one of these names. Raises RunError `store_unavailable`."""
+        found = await answer_of(self._records.recall(user_id, names))
+        for record in found.values():
+            kept = msgspec.json.decode(record.value, type=_Kept)
+            if kept.half is None:
+                return await self.find(user_id, [kept.at])
+            return kept.half
+        return None

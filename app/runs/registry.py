@@ -6,7 +6,10 @@ from functools import partial
 from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.errors import RunError
+from agent_core.react.run import Outside
 from agent_core.run_input import RunInput
+from agent_core.sessions.entries import SessionKey
+from agent_core.sessions.leases import answer_of
 from app.runs.log import KEPT
 from app.runs.run import UNKEPT, Manner, ServedRun
 from app.runs.shelf import Shelf
@@ -44,6 +47,19 @@ class Runs:
         """The run that is under way or kept under this name."""
         return self._known.get((user_id, session_id, run_id))
 
+    async def stands(self, served: ServedRun) -> bool:
+        """Whether the session that the run's events are of is still there, and is no other of the same name: it may
+        have been deleted through another server. Where it is not, they are dropped. A run that is under way holds its
+        session. Raises RunError `store_unavailable`."""
+        if served.row is None:
+            return True
+        key = SessionKey(user_id=served.user_id, session_id=served.session_id)
+        info = await answer_of(self._engine.store.find(key))
+        if info is not None and info.row == served.row:
+            return True
+        served.drop()
+        return False
+
     def forget(self, user_id: str, session_id: str) -> None:
         """Drop what is kept of the session's runs: it was deleted."""
         for (user, session, _), served in list(self._known.items()):
@@ -65,6 +81,7 @@ class Runs:
         session_id: str,
         run_id: str,
         ephemeral: bool = False,
+        outside: Outside | None = None,
         manner: Manner = UNKEPT,
     ) -> ServedRun:
         """Start a run, which then waits for its session if it must.
@@ -81,6 +98,7 @@ class Runs:
             run_id=run_id,
             ephemeral=ephemeral,
             seen=partial(self.was_read, user_id, session_id),
+            outside=outside,
         )
         served = ServedRun(self._engine, run, self._seconds, manner, most=self.most, grown=self.shelf.weigh)
         name = (user_id, session_id, run_id)

@@ -65,6 +65,11 @@ class Claim:
         )
 
     @property
+    def seconds(self) -> float:
+        """For how long it is known."""
+        return BODY_SECONDS if self.key is None else KEY_SECONDS
+
+    @property
     def may_repeat(self) -> bool:
         """Whether the same request can come again."""
         return self.key is not None or self.counts
@@ -120,9 +125,8 @@ class Repeats:
 
     def remember(self, claim: Claim, run: ServedRun) -> None:
         """Know this run again by its request."""
-        seconds = KEY_SECONDS if claim.key is not None else BODY_SECONDS
         self._forget(_name(claim))
-        self._known[_name(claim)] = _Known(claim, run, self._now() + seconds)
+        self._known[_name(claim)] = _Known(claim, run, self._now() + claim.seconds)
         self._tidy()
 
     def _tidy(self) -> None:

@@ -80,7 +80,9 @@ class ServedRun:
         self.told = ""
         self._waiting: tuple[str, ...] = ()
         self._acted = False
+        self._row: int | None = None
         self._dropped: Callable[[], None] | None = None
+        self._left: Callable[[], None] | None = None
         self._was_read: Callable[[], None] | None = None
         self._readers = 0
         self._linger: asyncio.TimerHandle | None = None
@@ -104,6 +106,12 @@ class ServedRun:
         """Whether a tool has begun to run."""
         return self._acted if self._run is None else bool(self._run.started)
 
+    @property
+    def row(self) -> int | None:
+        """Which session its events are of, as the store numbers it; None while it is under way, and where the store
+        has nothing of it."""
+        return self._row
+
     def is_asked_by(self, agent: Agent, given: RunInput) -> bool:
         """Whether it is under way, and this is the request that it was started by."""
         run = self._run
@@ -112,7 +120,7 @@ class ServedRun:
 
     def _let_go(self) -> None:
         assert self._run is not None
-        self.told = self._run.told
+        self.told, self._row = self._run.told, _row_of(self._run, self.end)
         self._waiting, self._acted, self._run = self.waiting, self.acted, None
 
     def when_done(self, act: Callable[["asyncio.Task[AgentEnd | RunFailed]"], None]) -> None:
@@ -124,6 +132,10 @@ class ServedRun:
     def when_read(self, act: Callable[[], None]) -> None:
         """Call this whenever a reader has read the run to its end, and the run is over."""
         self._was_read = act
+
+    def when_left(self, act: Callable[[], None]) -> None:
+        """Call this when a reader leaves before the run has ended."""
+        self._left = act
 
     def drop(self) -> None:
         """Nobody may come back to it any more: its events are let go, whoever still holds it."""
@@ -147,6 +159,8 @@ class ServedRun:
         self._readers -= 1
         if at_end and self.task.done() and self._was_read is not None:
             self._was_read()
+        if self._left is not None and not self.task.done():
+            self._left()
         if self._readers or self.task.done() or self.manner.on_disconnect == "continue":
             return
         if linger:
@@ -165,6 +179,11 @@ class ServedRun:
 
 def _waiting_of(run: Run) -> tuple[str, ...]:
     return tuple(call.id for call in open_calls(run.history.messages))
+
+
+def _row_of(run: Run, end: AgentEnd | RunFailed | None) -> int | None:
+    moved = isinstance(end, AgentEnd) and bool(end.interrupts)  # out of memory, to where the other sessions live
+    return run.lease.row if run.lease is not None and run.lease.head and (moved or not run.ephemeral) else None
 
 
 LINGER = 30.0

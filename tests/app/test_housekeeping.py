@@ -9,6 +9,7 @@ from agent_core import Agent, Engine, InMemoryStore, Message
 from agent_core.errors import RunError
 from agent_core.sessions import in_memory
 from agent_core.sessions.entries import now_ms
+from agent_core.sessions.records import InMemoryRecords
 from app import housekeeping as module
 from app.housekeeping import DAY_MS, Housekeeping
 from app.settings import Settings
@@ -115,8 +116,16 @@ async def test_a_store_that_fails_is_tried_again_in_the_next_round(
     assert await left(engine) == []
 
 
-async def test_without_a_setting_nothing_is_done(engine: Engine) -> None:
-    keeping = Housekeeping(engine, Settings(), lambda *_: None)
-    keeping.start()
-    assert keeping._task is None
-    await keeping.aclose()
+async def test_without_a_setting_no_session_is_deleted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    await begin(engine, monkeypatch, "s", 1000)
+    assert await Housekeeping(engine, Settings(), lambda *_: None).round() == 0
+    assert await left(engine) == ["s"]
+
+
+async def test_records_that_are_over_their_time_are_deleted_whatever_the_settings_say(engine: Engine) -> None:
+    records = engine.store.records
+    await records.keep("u", "old", b"x", seconds=-1)
+    await records.keep("u", "new", b"x", seconds=60)
+    await Housekeeping(engine, Settings(), lambda *_: None).round()
+    assert isinstance(records, InMemoryRecords)
+    assert [name for _, name in records._kept] == ["new"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_core.agent import Agent
-from agent_core.engine import Engine, Input
+from agent_core.engine import Engine
 from agent_core.errors import ModelError
 from agent_core.events import AgentEnd, Event, RunFailed, TextDelta, ThinkingDelta, ToolCallStart, ToolResultEnd
 from agent_core.interrupts import Answer
@@ -27,7 +27,7 @@ from agent_core.models.base import (
 from agent_core.models.demo import PAUSE, DemoModel
 from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
-from agent_core.run_input import RunInput
+from agent_core.run_input import Input, RunInput
 from agent_core.tools.base import ToolSpec
 from app.demo.agents import demo
 from tests.doubles import events_of, kinds

@@ -2,17 +2,17 @@
 
 from agent_core.agent import Agent
 from agent_core.engine import Engine
-from agent_core.errors import ModelError
-from agent_core.events import AgentEnd, Fallback, ModelCallEnd, RunFailed, TextDelta
+from agent_core.errors import ModelError, RunError
+from agent_core.events import AgentEnd, Event, Fallback, ModelCallEnd, RunFailed, TextDelta, ToolResultStart
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import CutPiece, ModelOptions, TextPiece, UsagePiece
+from agent_core.react.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import SessionKey
-from agent_core.sessions.history import history_of
 from agent_core.usage import Usage
-from tests.agent_core.react.agents import agent_of
+from tests.agent_core.react.agents import add, agent_of
 from tests.agent_core.react.test_client_tools import PICK
-from tests.doubles import Collected, ScriptedModel, calls, events_of, kinds, says
+from tests.doubles import Collected, ScriptedModel, Step, calls, events_of, kinds, says
 
 
 def user(text: str) -> Message:
@@ -81,28 +81,58 @@ async def test_a_whole_transcript_is_taken_as_it_is_and_nothing_in_it_is_carried
     assert isinstance(again[-1], AgentEnd)
 
 
-async def test_an_ephemeral_session_is_forgotten_unless_calls_wait_for_the_client() -> None:
-    agent, model = agent_of(calls(("pick_colour", "")), says("blue it is"))
+class Told:
+    """Somebody outside, who notes what happened; `fails` names what it fails at."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.told: list[str] = []
+        self.call_ids: list[str] = []
+        self._fails = fails
+
+    async def before_calls(self) -> None:
+        self._note("calls")
+
+    async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
+        self.call_ids = [call.id for message in run.history.messages for call in message.tool_calls]
+        self._note(end.code if isinstance(end, RunFailed) else end.status)
+
+    def _note(self, what: str) -> None:
+        self.told.append(what)
+        if what == self._fails:
+            raise RunError("worker_lost" if what == "calls" else "internal")
+
+
+async def outside_of(*steps: Step, fails: str = "") -> tuple[Told, list[Event], dict[SessionKey, object]]:
+    """What somebody outside was told of an ephemeral run, its events, and what is left of its session."""
+    model = ScriptedModel(steps)
+    given, outside, events = RunInput(messages=(user("?"),), tools=(PICK,), whole=True), Told(fails), list[Event]()
     async with Engine() as engine:
+        agent = Agent("a", model, tools=[add])
+        run = engine.admit(agent, given, user_id="u", session_id="e", ephemeral=True, outside=outside)
+        await engine.start(run, Collected(events))
+        assert list(await engine.store.load(run.key)) == [], "the store of the others knows nothing of it"
+        return outside, events, dict(engine._runner.scratch._sessions)
 
-        async def go(given: RunInput) -> None:
-            run = engine.admit(agent, given, user_id="u", session_id="e", ephemeral=True)
-            await engine.start(run, Collected([]))
 
-        scratch = engine._runner.scratch
-        key = SessionKey(user_id="u", session_id="e")
-        await go(RunInput(messages=(user("?"),), tools=(PICK,), whole=True))
-        assert [entry.kind for entry in await scratch.load(key)] == ["run", "message", "message", "end"]
-        assert list(await engine.store.load(key)) == [], "the store of the others knows nothing of it"
-        [call_id] = history_of(await scratch.load(key), agent.name).call_ids
-        assert call_id != "call_pick_colour_0", "a provider's id may be another conversation's too"
-        back = Message(id="t", role="tool", tool_call_id=call_id, content="blue")
-        await go(RunInput(messages=(back,), tools=(PICK,)))
-        assert model.requests[1].messages[-1].text == "blue"
-        assert list(await scratch.load(key)) == []
-        await go(RunInput(messages=(user("?"),), tools=(PICK,), whole=True))
-        engine.forget(user_id="u", session_id="e")
-        assert list(await scratch.load(key)) == []
+async def test_an_ephemeral_session_is_forgotten_and_whoever_keeps_something_of_it_is_told_before_its_reader() -> None:
+    outside, events, left = await outside_of(calls(("add", '{"a":1,"b":2}'), ("pick_colour", "")))
+    assert outside.told == ["calls", "client_tools"]
+    assert "call_pick_colour_1" not in outside.call_ids, "a provider's id may be another conversation's too"
+    assert (left, kinds(events)[-1]) == ({}, "AgentEnd")
+
+
+async def test_no_call_of_an_ephemeral_run_begins_where_somebody_outside_refuses() -> None:
+    outside, events, left = await outside_of(calls(("add", '{"a":1,"b":2}')), fails="calls")
+    assert outside.told == ["calls", "worker_lost"]
+    assert (left, kinds(events)[-1]) == ({}, "RunFailed")
+    assert not any(isinstance(event, ToolResultStart) for event in events)
+
+
+async def test_an_ephemeral_run_has_failed_where_what_it_leaves_could_not_be_kept() -> None:
+    _, events, left = await outside_of(says("hi"), fails="completed")
+    end = events[-1]
+    assert isinstance(end, RunFailed)
+    assert (end.code, left) == ("store_unavailable", {})
 
 
 async def test_a_provider_that_cuts_the_answer_is_told_with_the_call_s_end() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,11 @@ async def records(store: Store) -> Records:
 
 def small(store: Store, *, of_user: int, in_all: int) -> Records:
     """The store's records, with room for so many values of 1 000 bytes."""
-    bounds = {"most_of_user": of_user * (BESIDE + 1_000), "most": in_all * (BESIDE + 1_000)}
+    most_of_user, most = of_user * (BESIDE + 1_000), in_all * (BESIDE + 1_000)
     if isinstance(store, InMemoryStore):
-        return InMemoryRecords(**bounds)
+        return InMemoryRecords(most_of_user=most_of_user, most=most)
     assert isinstance(store, SqlStore)
-    return SqlRecords(store._backend, store._journal, **bounds)
+    return SqlRecords(store._backend, store._journal, most_of_user=most_of_user, most=most)
 
 
 async def names(records: Records, user_id: str = "u", most: int = 20) -> list[str]:
@@ -177,7 +178,7 @@ async def test_a_record_that_somebody_else_has_written_counts_as_nothing(kind: s
             "UPDATE records SET mac = (SELECT mac FROM records WHERE user_id = 'v') WHERE name = 'b'",
         )
         for change in changes:
-            await store._backend.run(Work(do=lambda conn, sql=change: conn.execute(text(sql))))
+            await store._backend.run(Work(do=methodcaller("execute", text(change))))
             assert list(await store.records.recall("u", ["a", "b"])) == ["a"]
         assert await store.records.claim("u", "b", b"new", owner="w", seconds=DAY) is None
         assert (await store.records.recall("u", ["b"]))["b"].value == b"new"

@@ -1,12 +1,15 @@
-"""What an unnamed conversation leaves with the server: found by its calls, by its own user, for an hour."""
+"""What an unnamed conversation leaves with the server: found by its calls or by all that was shown, by its own user,
+for an hour."""
 
 from agent_core import Agent, Engine
 from agent_core.events import AgentEnd
-from agent_core.messages import Message
+from agent_core.messages import MediaPart, Message, TextPart
 from agent_core.models.base import CallPiece, Piece, ThinkingPiece
+from agent_core.react.pairing import open_calls
 from agent_core.run_input import RunInput
+from agent_core.sessions.records import InMemoryRecords
 from agent_core.tools.base import ToolSpec
-from app.runs.halves import KEPT, MOST, Half, Halves, half_of
+from app.runs.halves import KEPT, Half, Halves, half_of, name_of_talk, names_of_calls
 from tests.agent_core.react.agents import add
 from tests.doubles import Collected, ScriptedModel, Step, calls
 
@@ -18,78 +21,84 @@ class Clock:
         return self.now
 
 
-def made() -> tuple[Halves, list[tuple[str, str]], Clock]:
-    forgotten: list[tuple[str, str]] = []
+def said(role: str, text: str = "", **members: object) -> Message:
+    return Message(id="", role=role, content=text, **members)  # type: ignore[arg-type]
+
+
+HALF = Half(
+    messages=(
+        Message(id="u", role="user", content=(MediaPart(kind="image", source="data", value="x"), TextPart(text="?"))),
+        Message(id="a", role="assistant", content="hm", thoughts=("so",)),
+    ),
+    state={"a": [1, None]},
+)
+
+
+async def test_any_of_its_calls_finds_it_as_it_was() -> None:
+    halves = Halves(InMemoryRecords())
+    await halves.keep("ann", HALF, names_of_calls(["c1", "c2", "c3"]))
+    for asked in (["other", "c2"], ["c1"], ["c3", "c1"]):
+        assert await halves.find("ann", names_of_calls(asked)) == HALF
+    assert await halves.find("ann", names_of_calls(["other"])) is None
+    assert await halves.find("ann", []) is None
+
+
+async def test_another_user_finds_nothing() -> None:
+    halves = Halves(InMemoryRecords())
+    await halves.keep("ann", HALF, names_of_calls(["c1"]))
+    assert await halves.find("bob", names_of_calls(["c1"])) is None
+
+
+async def test_after_an_hour_it_is_given_up() -> None:
     clock = Clock()
-    return Halves(lambda user, session: forgotten.append((user, session)), now=clock), forgotten, clock
-
-
-def half(*call_ids: str) -> Half:
-    return Half(call_ids=call_ids, messages=())
-
-
-def test_any_of_its_calls_finds_it_until_it_is_dropped() -> None:
-    halves, _, _ = made()
-    one = half("c1", "c2")
-    halves.keep("ann", "s", one)
-    assert halves.find("ann", ["other", "c2"]) is one
-    assert halves.find("ann", ["c1"]) is one
-    halves.drop("ann", one)
-    halves.drop("ann", one)
-    assert halves.find("ann", ["c1", "c2"]) is None
-    assert len(halves) == 0
-
-
-def test_the_session_itself_is_forgotten_at_once_whether_or_not_a_half_is_kept() -> None:
-    halves, forgotten, _ = made()
-    halves.keep("ann", "s", half("c1"))
-    halves.keep("ann", "t", None)
-    assert forgotten == [("ann", "s"), ("ann", "t")]
-    assert len(halves) == 1
-
-
-def test_another_user_finds_nothing() -> None:
-    halves, _, _ = made()
-    halves.keep("ann", "s", half("c1"))
-    assert halves.find("bob", ["c1"]) is None
-    assert halves.find("ann", ["c1"]) is not None
-
-
-def test_after_an_hour_it_is_given_up() -> None:
-    halves, _, clock = made()
-    halves.keep("ann", "s", half("c1"))
+    halves = Halves(InMemoryRecords(now=clock))
+    await halves.keep("ann", HALF, names_of_calls(["c1"]))
     clock.now = KEPT - 1
-    assert halves.find("ann", ["c1"]) is not None
+    assert await halves.find("ann", names_of_calls(["c1"])) == HALF
     clock.now = KEPT
-    assert halves.find("ann", ["c1"]) is None
-    assert len(halves) == 0
+    assert await halves.find("ann", names_of_calls(["c1"])) is None
 
 
-def test_too_many_give_up_the_oldest() -> None:
-    halves, _, _ = made()
-    for number in range(MOST + 2):
-        halves.keep("ann", f"s{number}", half(f"c{number}"))
-    assert len(halves) == MOST
-    assert halves.find("ann", ["c1"]) is None
-    assert halves.find("ann", ["c2"]) is not None
+async def test_they_have_a_bound_in_bytes_and_one_that_is_gone_is_found_by_none_of_its_calls() -> None:
+    records = InMemoryRecords(most_of_user=100_000)
+    halves = Halves(records)
+    for number in range(160):
+        half = Half(messages=(Message(id="u", role="user", content="x" * 10_000),))
+        await halves.keep("ann", half, names_of_calls([f"c{number}", f"d{number}"]))
+    assert sum(each.size for each in records._kept.values()) <= 100_000
+    assert await halves.find("ann", names_of_calls(["c159"])) is not None
+    for gone in ("c0", "d0", "d151"):
+        assert await halves.find("ann", names_of_calls([gone])) is None
 
 
-def test_dropping_an_old_half_leaves_a_newer_one_that_waits_for_the_same_call() -> None:
-    halves, _, _ = made()
-    old, new = half("c1", "c2"), half("c2")
-    halves.keep("ann", "s", old)
-    halves.keep("ann", "t", new)
-    halves.drop("ann", old)
-    assert halves.find("ann", ["c2"]) is new
-    assert halves.find("ann", ["c1"]) is None
+def test_a_talk_is_known_by_all_its_roles_texts_and_media_and_by_its_agent() -> None:
+    image = (TextPart(text="look"), MediaPart(kind="image", source="data", value="one"))
+    other = (TextPart(text="look"), MediaPart(kind="image", source="data", value="two"))
+    talk = [said("system", "Be brief."), said("user", "hello"), said("assistant", "no answer")]
+    names = [
+        name_of_talk("a", talk),
+        name_of_talk("b", talk),
+        name_of_talk("a", talk[1:]),
+        name_of_talk("a", talk[2:]),
+        name_of_talk("a", [*talk[:1], said("user", "hallo"), *talk[2:]]),
+        name_of_talk("a", [*talk[:1], said("assistant", "hello"), *talk[2:]]),
+        name_of_talk("a", [*talk[:1], said("user", "hellono"), said("assistant", "answer")]),
+        *(name_of_talk("a", [Message(id="", role="user", content=parts), talk[2]]) for parts in (image, other)),
+    ]
+    assert len(set(names)) == len(names)
+
+
+def test_white_space_and_ids_do_not_matter_to_a_talk() -> None:
+    one = [Message(id="1", role="user", content="hello  you\n"), said("assistant", "\n a\n\nb ")]
+    two = [Message(id="2", role="user", content=(TextPart(text="hello you"),)), said("assistant", "a b")]
+    assert name_of_talk("a", one) == name_of_talk("a", two)
 
 
 async def left(*steps: Step) -> Half | None:
     """What a run leaves that ends with a call of the client's tool `pick`."""
-    said = Message(id="m", role="user", content="go")
     async with Engine() as engine:
         agent = Agent("a", ScriptedModel(steps), tools=[add])
-        given = RunInput(messages=(said,), tools=(ToolSpec(name="pick"),))
+        given = RunInput(messages=(said("user", "go"),), tools=(ToolSpec(name="pick"),))
         run = engine.admit(agent, given, user_id="u", session_id="s", ephemeral=True)
         end = await engine.start(run, Collected([]))
         assert isinstance(end, AgentEnd)
@@ -109,7 +118,7 @@ async def test_a_turn_with_a_tool_of_the_server_s_leaves_all_messages_and_the_op
         kept = await left(*steps)
         assert kept is not None
         [open_call] = [call for message in kept.messages for call in message.tool_calls if call.name == "pick"]
-        assert kept.call_ids == (open_call.id,)
+        assert list(open_calls(kept.messages)) == [open_call]
         assert [message.text for message in kept.messages if message.role == "tool"] == ["3"]
 
 

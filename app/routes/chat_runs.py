@@ -1,0 +1,146 @@
+"""The run that answers a chat completion: the same request's from before, or a new one."""
+
+from dataclasses import replace
+
+from starlette.requests import Request
+
+from agent_core.agent import Agent
+from agent_core.messages import new_id
+from agent_core.sessions.entries import SessionKey
+from app.runs.answers import Given
+from app.runs.earlier import find_earlier
+from app.runs.halves import Half, name_of_talk, names_of_calls
+from app.runs.places import Place
+from app.runs.repeats import Claim
+from app.runs.run import Manner, OnDisconnect, ServedRun
+from app.runs.unnamed import Unnamed
+from app.services import Services
+from converters.openai.decode import ChatRequest
+
+
+async def find_or_begin(
+    request: Request,
+    services: Services,
+    agent: Agent,
+    asked: ChatRequest,
+    claim: Claim,
+    on_disconnect: OnDisconnect,
+) -> ServedRun | Given:
+    """The run of the same request, or the answer that it was given, or a new run, which nobody reads yet.
+
+    Raises what Runs.start, Claims.enter and find_earlier do.
+    """
+    served = await _find(services, claim)
+    if served is not None:
+        return served
+    if claim.session_id is None:
+        return await _unnamed(request, services, agent, asked, claim)
+    again = False
+    if claim.is_second:
+        key = SessionKey(user_id=claim.user_id, session_id=claim.session_id)
+        earlier = await find_earlier(services.engine, key, agent, claim)
+        if earlier is not None and earlier.given is not None:
+            return earlier.given
+        again = earlier is not None
+        served = services.repeats.find(claim)  # the same request may have begun in the meantime
+    return served or _named(services, agent, asked, claim, claim.session_id, on_disconnect, again=again)
+
+
+async def _find(services: Services, claim: Claim) -> ServedRun | None:
+    """The run of the same request that this process knows, unless its session was deleted."""
+    served = services.repeats.find(claim)
+    return served if served is not None and await services.runs.stands(served) else None
+
+
+def _named(
+    services: Services,
+    agent: Agent,
+    asked: ChatRequest,
+    claim: Claim,
+    session_id: str,
+    on_disconnect: OnDisconnect,
+    *,
+    again: bool,
+) -> ServedRun:
+    """Start a run of a session, which goes on without a client where that is wanted: its answer stays there. `again`
+    says that the same request came before and got no answer."""
+    # Only a client that counts its retries, or brings a key, can come again; the others' runs are not kept.
+    manner = Manner(keep=claim.may_repeat)
+    if on_disconnect == "continue":
+        manner = Manner(keep=True, timed=True, on_disconnect="continue")
+    # The same request, if it comes again, finds its messages by their ids.
+    mark = claim.marks[1]
+    messages = asked.under(new_id(mark))
+    served = services.runs.start(
+        agent,
+        replace(asked.input, messages=messages, whole=False, own_ids=False, mark=mark, again=again),
+        user_id=claim.user_id,
+        session_id=session_id,
+        run_id=new_id("run"),
+        manner=manner,
+    )
+    if claim.may_repeat:
+        services.repeats.remember(claim, served)
+    return served
+
+
+async def _unnamed(
+    request: Request, services: Services, agent: Agent, asked: ChatRequest, claim: Claim
+) -> ServedRun | Given:
+    half = await _half_of(services, agent, asked, claim.user_id)
+    if not claim.may_repeat:
+        return _begin(services, agent, asked, claim, half, None)
+    run_id = new_id("run")
+    if not claim.is_second:
+        return _begin(services, agent, asked, claim, half, services.claims.place(claim, run_id))
+    async with services.claims.turn(claim):
+        served = services.repeats.find(claim)  # it may have begun in the meantime
+        if served is not None:
+            return served
+        found = await services.claims.enter(claim, run_id, request.is_disconnected)
+        if isinstance(found, Given):
+            return found
+        try:
+            return _begin(services, agent, asked, claim, half, found)
+        except BaseException:
+            await found.give_up()
+            raise
+
+
+def _begin(
+    services: Services, agent: Agent, asked: ChatRequest, claim: Claim, half: Half | None, place: Place | None
+) -> ServedRun:
+    """Start a run on the body, or on what the client does not have of its conversation and what is new in the body."""
+    given = asked.input
+    if half is not None:
+        given = replace(given, messages=half.messages + asked.news(new_id("in")), state=half.state)
+    served = services.runs.start(
+        agent,
+        given,
+        user_id=claim.user_id,
+        session_id=new_id("chat"),
+        run_id=new_id("run") if place is None else place.run_id,
+        ephemeral=True,
+        outside=Unnamed(
+            halves=services.halves,
+            asked=asked,
+            place=place,
+            converters=lambda: [make() for make in services.converters],
+        ),
+        manner=Manner(keep=claim.may_repeat),
+    )
+    if place is not None:
+        served.when_left(place.left)
+        services.repeats.remember(claim, served)
+    return served
+
+
+async def _half_of(services: Services, agent: Agent, asked: ChatRequest, user_id: str) -> Half | None:
+    """What the client does not have of the conversation that it goes on with. The store is asked only where there may
+    be something: behind the answer to a call, and, for an agent with tools, behind an answer of its own."""
+    if asked.answered:
+        return await services.halves.find(user_id, names_of_calls(asked.answered))
+    shown = asked.input.messages[: len(asked.input.messages) - len(asked.trailing)]
+    if not (agent.tools and shown and asked.trailing):
+        return None
+    return await services.halves.find(user_id, [name_of_talk(agent.name, shown)])

@@ -1,0 +1,42 @@
+"""Answers that were given before, told again in few events."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from agent_core.events import Event, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from agent_core.messages import Message
+from agent_core.react.edits import edit_event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """An answer that was given: by which run of which session, begun when (seconds since 1970), and what it said."""
+
+    run_id: str
+    session_id: str
+    created: int
+    events: tuple[Event, ...]
+
+
+def told_again(run_id: str, messages: Iterable[Message]) -> Iterator[Event]:
+    """What a reader was told of the messages, up to the run's end: of the assistant's, and of what a person has made of
+    a call's arguments."""
+    for message in messages:
+        edit = edit_event(run_id, message)
+        if edit is not None:
+            yield edit
+        if message.role == "assistant":
+            yield from _said(run_id, message)
+
+
+def _said(run_id: str, message: Message) -> Iterator[Event]:
+    for number, thought in enumerate(message.thoughts, start=1):
+        block = f"{message.id}-thinking-{number}"
+        yield ThinkingDelta(run_id=run_id, reply_id=message.id, block_id=block, text=thought)
+    if message.text:
+        yield TextDelta(run_id=run_id, reply_id=message.id, text=message.text)
+    for call in message.tool_calls:
+        ids = {"run_id": run_id, "reply_id": message.id, "call_id": call.id}
+        yield ToolCallStart(**ids, name=call.name)
+        yield ToolCallDelta(**ids, text=call.arguments)
+        yield ToolCallEnd(**ids)
