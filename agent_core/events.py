@@ -11,6 +11,7 @@ case, the members in camel case.
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -299,6 +300,18 @@ class StateDelta(Event, frozen=True, kw_only=True):
         return OVERHEAD + self.size
 
 
+MOST_TOLD = 10_000
+"""Messages that are told at once. A frame takes hardly more."""
+
+MESSAGE = 400
+"""What a message takes beside its text, roughly, in bytes."""
+
+
+def latest(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """What is told of these messages."""
+    return tuple(messages[-MOST_TOLD:])
+
+
 class Rewound(Event, frozen=True, kw_only=True):
     """The history goes on behind the message `after`; from its beginning where that is empty."""
 
@@ -306,7 +319,8 @@ class Rewound(Event, frozen=True, kw_only=True):
 
 
 class MessagesSnapshot(Event, frozen=True, kw_only=True):
-    """The conversation as it stands, for a reader that cannot have every event, or that is told what there is.
+    """The conversation as it stands, for a reader that cannot have every event, or that is told what there is: of a
+    very long one, the last MOST_TOLD messages (`latest`).
 
     `clients` are the clients that have had runs in the session, each a word of the application's (`RunInput.client`).
     `told` are those of the messages that the agent's last run has answered with, where the reader is told of that one.
@@ -315,3 +329,14 @@ class MessagesSnapshot(Event, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
     clients: frozenset[str] = frozenset()
     told: tuple[Message, ...] = ()
+
+    @property
+    def weight(self) -> int:
+        return OVERHEAD + sum(_weight_of(message) for message in (*self.messages, *self.told))
+
+
+def _weight_of(message: Message) -> int:
+    """Most messages of a long conversation are a text and nothing more."""
+    if isinstance(message.content, str) and not message.tool_calls:
+        return MESSAGE + len(message.content) + sum(map(len, message.thoughts))
+    return size_of(message)

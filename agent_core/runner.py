@@ -128,6 +128,7 @@ class Runner:
             threads=self._threads.of(key),
             stop=Stop(self._orphans),
             validators=self._validators,
+            aside=self.aside,
             room=self._room,
             arrived=now_ms(),
         )

@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.events import Event
 from app.connection import TRANSPORT
+from app.runs.feeding import fed, weight_of
 from app.runs.run import Attached
 
 logger = logging.getLogger(__name__)
@@ -145,15 +146,16 @@ class StallWatch:
 async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | None) -> AsyncGenerator[bytes, None]:
     for piece in pieces(held):
         yield piece
-    reader = served.reader
+    reader, aside = served.reader, served.run.aside
     while not wire.finished:
+        read = reader.weight
         events = await reader.batch()
         missed = reader.missed()
         if missed is not None and rejoin is not None:
-            for piece in pieces(rejoin(missed.events, missed.number)):
+            for piece in pieces(await aside(weight_of(missed.events), rejoin, missed.events, missed.number)):
                 yield piece
         ended = not events and missed is None
-        for piece in pieces(wire.end() if ended else wire.feed(events)):
+        for piece in pieces(wire.end() if ended else await fed(wire, events, reader.weight - read, aside)):
             yield piece
         served.since = monotonic()
         if ended:

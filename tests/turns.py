@@ -44,7 +44,8 @@ class Turns:
             self.looks += 1
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin anew, now: what was worked before counts no more. To be called in the loop."""
+        self._since(self._watched(threading.get_native_id()))
         self.worst, self.looks = 0.0, 0
 
     def _watched(self, loop_thread: int) -> Iterable[int]:

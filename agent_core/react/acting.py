@@ -36,7 +36,7 @@ async def act(run: Run, message: Message) -> RunStatus | None:
         if call.id in blocks:
             refused.append(make_blocked(run, message.id, call, blocks[call.id]))
             continue
-        verdict = judge(run, call)
+        verdict = await judge(run, call)
         # What is refused and not ours is answered in the same step: a later run would take it for its client's.
         if call.name not in run.tools and verdict.kind in ("deny", "wrong"):
             refused.append(make_result(run, message.id, call, _refusal(verdict)))
@@ -66,7 +66,7 @@ async def act_again(run: Run) -> RunStatus | None:
     ours = history.not_the_clients
     calls = [call for call in open_calls(history.messages) if call.name in run.tools or call.id in ours]
     if calls and not run.history.pending:
-        judged = [(call, judge(run, call)) for call in calls]
+        judged = [(call, await judge(run, call)) for call in calls]
         asked = _ask(run, judged)
         cleared = {} if asked else _clear(run, judged)
         entries = _entries(run, asked, cleared)

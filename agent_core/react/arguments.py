@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -47,6 +48,10 @@ LARGEST_PATTERN = 32 * 1024
 LARGEST_MATCH = 128 * 1024
 """Characters of the arguments, times the patterns and formats of the schema; where it is more, these do not count."""
 
+COMPILING, CHECKING, REFERENCE = 50, 10, 5_000
+"""What a byte of a schema, or a character of the arguments, weighs where it is about the work with it, and how many
+bytes a reference or a pattern counts for."""
+
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 # The closing quote is optional and nothing is tried twice: linear on any text.
@@ -56,24 +61,41 @@ _STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 class Validators:
     """Compiled schemas, kept by their JSON text: the least recently used ones go. Made once, for all runs."""
 
-    __slots__ = ("_kept", "_size")
+    __slots__ = ("_kept", "_lock", "_size")
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, _Validator | None] = OrderedDict()
         self._size = 0
+        self._lock = Lock()  # schemas are compiled in threads too
 
     def find(self, spec: ToolSpec) -> "_Validator | None":
         """The validator of the tool's schema; None where it cannot be used, which is logged once for each."""
         text = _text_of(spec.parameters)
-        key = blake2b(text, digest_size=16).digest()
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        validator = self._kept[key] = _compile(spec, text)
-        self._size += _size_of(validator)
-        while len(self._kept) > MOST_SCHEMAS or (self._size > LARGEST_CACHE and len(self._kept) > 1):
-            self._size -= _size_of(self._kept.popitem(last=False)[1])
+        key = _key_of(text)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        validator = _compile(spec, text)
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = validator
+                self._size += _size_of(validator)
+            while len(self._kept) > MOST_SCHEMAS or (self._size > LARGEST_CACHE and len(self._kept) > 1):
+                self._size -= _size_of(self._kept.popitem(last=False)[1])
         return validator
+
+    def weight(self, spec: ToolSpec) -> int:
+        """How much work it is to make the tool's schema ready (`Aside`)."""
+        text = _text_of(spec.parameters)
+        if _key_of(text) in self._kept:
+            return 0
+        return COMPILING * (len(text) + REFERENCE * text.count(b'"$ref"') + REFERENCE * text.count(b'"pattern'))
+
+
+def weight_of(call: ToolCall, spec: ToolSpec, validators: Validators) -> int:
+    """How much work it is to check the call's arguments (`Aside`)."""
+    return CHECKING * len(call.arguments) + validators.weight(spec)
 
 
 def checked(call: ToolCall, spec: ToolSpec, validators: Validators) -> tuple[dict[str, Any] | None, str]:
@@ -192,6 +214,10 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
     linear = jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN)
     return jsonschema_rs.validator_for(dict(schema), mask="the value", offline=True, pattern_options=linear)
+
+
+def _key_of(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()
 
 
 def _text_of(parameters: Mapping[str, Any]) -> bytes:

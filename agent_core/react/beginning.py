@@ -24,6 +24,9 @@ from agent_core.sessions.history import state_since
 from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
 
+READING = 100
+"""What a message of the history weighs where it is about the work to look at it (`Aside`)."""
+
 
 async def begin(run: Run) -> RunStatus | None:
     """Take the input in. Where it asks for nothing but what there is, nothing is stored, the client is told that, and
@@ -32,7 +35,7 @@ async def begin(run: Run) -> RunStatus | None:
     Calls that an earlier run left open and that are not to be run get their results here; the others are left to
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
-    placing = _placing(run)
+    placing = await _placing(run)
     answers = decided(run, run.history.pending_in(placing.messages))
     intake = _intake(run, placing, answers)
     if intake.told:
@@ -42,6 +45,8 @@ async def begin(run: Run) -> RunStatus | None:
         *settled(run, messages, answers, said=intake.says),
         *answered(_clients(run, messages), intake.answers, run.history.message_ids, said=intake.says),
     ]
+    acted = () if intake.opens else run.history.turn.acted
+    await run.aside(READING * len(acted), run.watch_over, acted)
     results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
     await _store(run, intake, answers, results, said)
     tell_opening(run, intake, [each for each in results if each.tool_call_id not in intake.answers], answers.unknown)
@@ -54,8 +59,10 @@ def _clients(run: Run, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     return waiting_for_client(messages, run.tools, run.history.not_the_clients)
 
 
-def _placing(run: Run) -> Placing:
-    return place_messages(
+async def _placing(run: Run) -> Placing:
+    return await run.aside(
+        READING * len(run.history.message_ids),
+        place_messages,
         run.history,
         run.input.messages,
         lambda messages: _clients(run, messages),
@@ -119,11 +126,9 @@ def _with_ids_of_their_own(run: Run, intake: Intake) -> list[Message]:
 def _watch(
     run: Run, results: list[Message], said: list[Message], *, opens: bool
 ) -> tuple[list[Message], list[Message], list[Trip]]:
-    """Begin with the guards as the turn has left them, and show them what this run brings: the results of calls that
-    were left open, or all that was done since the last user message of a conversation that is brought whole. What
-    they say to the model stands in the results that it has not read yet. Returns both as they are to be stored, and
-    what has tripped."""
-    run.watch_over(() if opens else run.history.turn.acted)
+    """Show the guards what this run brings: the results of calls that were left open, or all that was done since the
+    last user message of a conversation that is brought whole. What they say to the model stands in the results that
+    it has not read yet. Returns both as they are to be stored, and what has tripped."""
     brought = [*results, *said]
     asked = [place for place, each in enumerate(brought) if each.role == "user"]
     read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)

@@ -1,6 +1,7 @@
 """What may be done with a call: run it here, ask a person first, leave it to the client, deny it, or answer
 that it is wrong, came from outside, or had begun before. Everything here reads; acting does."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,8 +10,11 @@ from msgspec.structs import replace
 
 from agent_core.interrupts import Decision
 from agent_core.messages import ToolCall
-from agent_core.react.arguments import checked
+from agent_core.react.arguments import checked, weight_of
 from agent_core.react.run import Run
+
+MUCH = 20_000
+"""Work (`Aside`) behind which others have a turn: there may be many calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,8 @@ class Verdict:
         return not self.by_person and self.kind not in ("client", "foreign", "begun")
 
 
-def judge(run: Run, call: ToolCall) -> Verdict:
-    """Judge one call of the model.
+async def judge(run: Run, call: ToolCall) -> Verdict:
+    """Judge one call of the model; where its arguments or its schema are large, in a thread.
 
     What had begun before is never begun again, whatever a person has agreed to; idempotent tools aside. What
     came from outside is never run at all. Only what was offered to the model in this run can be run, and
@@ -54,7 +58,10 @@ def judge(run: Run, call: ToolCall) -> Verdict:
     edited = decision is not None and bool(decision.arguments)
     if decision is not None and edited:
         call = replace(call, arguments=decision.arguments)
-    arguments, wrong = checked(call, spec, run.validators)
+    weight = weight_of(call, spec, run.validators)
+    arguments, wrong = await run.aside(weight, checked, call, spec, run.validators)
+    if weight > MUCH:
+        await asyncio.sleep(0)
     if arguments is None:
         return Verdict("wrong", {}, wrong, by_person=edited)
     verdict = _permitted(run, call, arguments)

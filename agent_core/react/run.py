@@ -9,6 +9,7 @@ from typing import Protocol
 from pydantic_core import to_json
 
 from agent_core.agent import Agent
+from agent_core.aside import Aside
 from agent_core.context import RunContext
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, AgentStart, Cut, Event, Guard, RunFailed, StateDelta, StateSnapshot
@@ -156,6 +157,7 @@ class Run:
     watch: Watch = field(init=False)
     nudge: str = ""
     validators: Validators = field(default_factory=Validators)
+    aside: Aside = field(default_factory=Aside)
     room: Room = field(default_factory=Room)
     _deferred: list[Entry] = field(default_factory=list)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)

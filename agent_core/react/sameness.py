@@ -7,6 +7,9 @@ from msgspec.structs import replace
 
 from agent_core.messages import Message, Part, TextPart, ToolCall, well_formed
 
+LONGEST = 128 * 1024
+"""Characters of arguments that are read to be compared."""
+
 
 def noted(result: Message, told: str) -> Message:
     """The result with what a guard says to the model behind it, once."""
@@ -29,7 +32,9 @@ def bare(result: Message) -> str | tuple[Part, ...]:
 
 def canonical(arguments: str) -> bytes:
     """The arguments in one form for all that mean the same: JSON with sorted keys, or the text where it is none.
-    No arguments and null are `{}`."""
+    No arguments and null are `{}`, and very long ones are only the same where their text is."""
+    if len(arguments) > LONGEST:
+        return well_formed(arguments).encode()
     try:
         value = orjson.loads(arguments or "{}")
         return orjson.dumps({} if value is None else value, option=orjson.OPT_SORT_KEYS)

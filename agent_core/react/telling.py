@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic_core import to_json
 
-from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, RunStatus, StateSnapshot
+from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, RunStatus, StateSnapshot, latest
 from agent_core.messages import Message
 from agent_core.react.acting import left_waiting
 from agent_core.react.opening.request import Intake
@@ -42,7 +42,7 @@ def tell_what_there_is(run: Run, intake: Intake, unknown: Sequence[str]) -> RunS
     run.emit(
         MessagesSnapshot(
             run_id=run.run_id,
-            messages=tuple(history.messages),
+            messages=latest(history.messages),
             clients=frozenset(history.clients),
             told=_said_by(run, run.told),
         )

@@ -1,5 +1,6 @@
 """One model turn: the request as the model sees it, the call, and the assistant message it made."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -7,7 +8,7 @@ from contextlib import aclosing
 from agent_core.errors import Code, ModelError
 from agent_core.events import AnswerCut, Cut, Event, Fallback, ModelCallEnd, ModelCallStart, Retry
 from agent_core.messages import Message, new_id
-from agent_core.models.base import ModelRequest, Retries, UsagePiece
+from agent_core.models.base import ArgumentsPiece, ModelRequest, Retries, UsagePiece
 from agent_core.models.resilient import stream_with_fallback, stream_with_retries
 from agent_core.react.pairing import paired
 from agent_core.react.reply import Reply
@@ -16,6 +17,12 @@ from agent_core.tools.base import ToolSpec
 from agent_core.usage import Usage
 
 logger = logging.getLogger(__name__)
+
+LONG = 64 * 1024
+"""Characters of the arguments of a call that are looked at in one go."""
+
+PAIRING = 100
+"""What a message weighs where it is about the work to pair it (`Aside`)."""
 
 CLOSING = (
     "The budget of steps for this request is used up and no tool can be called any more. Answer the user now, "
@@ -45,9 +52,8 @@ async def take_turn(
     """
     theirs = frozenset(spec.name for spec in run.input.tools)
     reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing, fresh=run.ephemeral, theirs=theirs)
-    request = ModelRequest(
-        messages=_view(run, closing, nudge), tools=tuple(tools), tool_choice=tool_choice, options=run.input.options
-    )
+    view = await _view(run, closing, nudge)
+    request = ModelRequest(messages=view, tools=tuple(tools), tool_choice=tool_choice, options=run.input.options)
     run.check()
     run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
     usage: list[Usage] = []
@@ -104,14 +110,25 @@ async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usa
             if type(piece) is UsagePiece:
                 usage[:] = [piece.usage]
                 continue
-            reply.take(piece)
+            if type(piece) is ArgumentsPiece and len(piece.text) > LONG:
+                await _take_long(reply, piece)
+            else:
+                reply.take(piece)
             if sink.full:
                 await sink.room()
 
 
-def _view(run: Run, closing: str, nudge: str) -> tuple[Message, ...]:
+async def _take_long(reply: Reply, piece: ArgumentsPiece) -> None:
+    """Take a piece part by part: each of its characters is looked at."""
+    for start in range(0, len(piece.text), LONG):
+        reply.take(ArgumentsPiece(piece.index, piece.text[start : start + LONG]))
+        await asyncio.sleep(0)
+
+
+async def _view(run: Run, closing: str, nudge: str) -> tuple[Message, ...]:
     system = _system(run, closing)
-    view = paired(run.history.messages)
+    messages = run.history.messages
+    view = await run.aside(PAIRING * len(messages), paired, messages)
     if system:
         view.insert(0, Message(id="system", role="system", content=system))
     if nudge:
@@ -124,7 +141,7 @@ async def ask_quietly(run: Run, said: Message, question: str) -> str:
     where the call fails: what it is asked for is an extra."""
     reply = Reply(run.run_id, _unheard, run.history.call_ids, calls=False)
     asked = Message(id=new_id("nudge"), role="user", content=question)
-    request = ModelRequest(messages=(*_view(run, "", ""), said, asked), options=run.input.options)
+    request = ModelRequest(messages=(*await _view(run, "", ""), said, asked), options=run.input.options)
     run.check()
     run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
     usage: list[Usage] = []

@@ -93,9 +93,9 @@ class History:
         return tuple(each for each in found if each.id not in self.decisions)
 
     @property
-    def not_the_clients(self) -> set[str]:
+    def not_the_clients(self) -> "NotTheClients":
         """The calls that no client is to carry out, though none of this server's tools may have their name."""
-        return {*self.asked, *self.started, *(call_id for call_id in self.foreign if self.foreign[call_id] == "copied")}
+        return NotTheClients(self)
 
     @property
     def messages(self) -> list[Message]:
@@ -134,6 +134,17 @@ class History:
         it where the id is empty. An id that nobody knows changes nothing. `seq` is the number of the entry that says
         so, where it is known. Returns for how many messages that changed whether they are shown."""
         return self.tree.rewind(after, seq)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTheClients:
+    """Looks the call up: there may be many, and mostly one is asked for."""
+
+    history: History
+
+    def __contains__(self, call_id: object) -> bool:
+        history = self.history
+        return call_id in history.asked or call_id in history.started or history.foreign.get(str(call_id)) == "copied"
 
 
 def history_of(entries: Iterable[Entry], agent: str) -> History:

@@ -8,8 +8,8 @@ rewind never takes a call's result away and leaves the call.
           └── u3 ─ a3
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from agent_core.messages import Message
@@ -24,7 +24,8 @@ class Node:
     - run_id, seq: the run that it came with, and the number of its entry; 0 while that is not known
     - observed: it was appended without reasoning, and no client shows it
     - shown: whether it is on the path that is shown now; `left` is the number of the entry that rewound it away last
-    - next: what was shown behind it last
+    - next_seq: the number of the entry of what was shown behind it last, None where nothing was. Not the node: two
+      nodes that know each other would be left to the garbage collection, a whole long conversation at a time
     """
 
     __slots__ = (
@@ -32,7 +33,7 @@ class Node:
         "_places",
         "left",
         "message",
-        "next",
+        "next_seq",
         "observed",
         "parent",
         "results",
@@ -44,15 +45,15 @@ class Node:
     def __init__(self, message: Message, parent: "Node | None", run_id: str, seq: int, observed: bool) -> None:
         self.message = message
         self.parent = parent
-        self.results: list[Message] = []
+        self.results: Sequence[Message] = ()  # most have none, and lists are what the collection goes through
         self.run_id = run_id
         self.seq = seq
         self.observed = observed
         self.shown = True
         self.left = 0
-        self.next: Node | None = None
+        self.next_seq: int | None = None
         self._order: dict[str, int] | None = None
-        self._places: list[int] = []
+        self._places: Sequence[int] = ()
 
     @property
     def asks(self) -> bool:
@@ -71,9 +72,23 @@ class Node:
             self._order = {call.id: place for place, call in enumerate(self.message.tool_calls)}
         place = self._order.get(result.tool_call_id or "", len(self._order))
         at = bisect_right(self._places, place)
-        self._places.insert(at, place)
-        self.results.insert(at, result)
-        return at == len(self.results) - 1
+        places, results = self._lists()
+        places.insert(at, place)
+        results.insert(at, result)
+        return at == len(results) - 1
+
+    def has_result(self, call_id: str) -> bool:
+        """Whether this call of its has a result."""
+        place = -1 if self._order is None else self._order.get(call_id, -1)
+        at = bisect_left(self._places, place)
+        return place >= 0 and at < len(self._places) and self._places[at] == place
+
+    def _lists(self) -> tuple[list[int], list[Message]]:
+        if isinstance(self._places, list) and isinstance(self.results, list):
+            return self._places, self.results
+        places, results = list(self._places), list(self.results)
+        self._places, self.results = places, results
+        return places, results
 
 
 class Tree:
@@ -151,16 +166,17 @@ class Tree:
         if node.parent is None:
             self._start = node
         else:
-            node.parent.next = node
+            node.parent.next_seq = node.seq
 
     def since(self, after: str) -> int:
         """The number of the entry since which the path that ends on this message has not been what is shown: that of
         what stood behind it last, or that of the rewind which took it away. 0 where that is not known."""
         node = self._by_id.get(after)
-        behind = self._start if node is None else node.next
-        if behind is not None:
-            return behind.seq
-        return 0 if node is None or node.shown else node.left
+        if node is None:
+            return 0 if self._start is None else self._start.seq
+        if node.next_seq is not None:
+            return node.next_seq
+        return 0 if node.shown else node.left
 
     def rewind(self, after: str, seq: int = 0) -> int:
         """Show the path that ends on this message and the results of its calls, as it was last shown; nothing
@@ -176,11 +192,13 @@ class Tree:
                 break
             fresh.append(each)
         common = fresh[-1].parent if fresh else node
+        gone: list[str] = []
         for each in _up(self._tail):
             if each is common:
                 break
             each.shown, each.left = False, seq
-            self.message_ids.difference_update(_ids(each))
+            gone += _ids(each)
+        self.message_ids.difference_update(gone)
         hidden = count - len(self.message_ids)
         for each in reversed(fresh):
             each.shown = True
@@ -203,6 +221,5 @@ def _up(node: Node | None) -> Iterator[Node]:
         node = node.parent
 
 
-def _ids(node: Node) -> Iterator[str]:
-    yield node.message.id
-    yield from (result.id for result in node.results)
+def _ids(node: Node) -> list[str]:
+    return [node.message.id, *(result.id for result in node.results)] if node.results else [node.message.id]

@@ -14,6 +14,7 @@ from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.errors import RETRY_SECONDS, NotFound, error_answer
+from app.runs.feeding import weight_of
 from app.runs.past import HeldElsewhere, Past, find_past
 from app.runs.resume import NeverSent, resume
 from app.runs.run import ServedRun
@@ -69,7 +70,7 @@ async def reattach(
         raise _never_sent(name)
     if after is not None and after.event == last:
         return Response(status_code=204)  # a client that has the terminal event
-    return _from_store(request, key, run_id, past, asked)
+    return await _from_store(request, key, run_id, past, asked)
 
 
 def event_id(request: Request, name: str) -> FrameId | None:
@@ -129,13 +130,17 @@ async def from_log(
     )
 
 
-def _from_store(request: Request, key: SessionKey, run_id: str, past: Past, asked: AguiRequest | None) -> Response:
+async def _from_store(
+    request: Request, key: SessionKey, run_id: str, past: Past, asked: AguiRequest | None
+) -> Response:
     """The run in its trimmed form. Only the terminal frame has an id, which fits those that were sent before."""
     converters = [make() for make in services_of(request).converters]
     dialect, reasoning = (past.dialect, False) if asked is None else (asked.dialect, asked.reasoning)
     wire = AguiStream(key.session_id, run_id, dialect, converters, reasoning=reasoning)
     number = (past.last or UNKNOWN) - 1
-    data = wire.rejoin(past.picture, number, marked=False) + wire.feed([past.end])
+    aside = services_of(request).engine.aside
+    told = await aside(weight_of(past.picture), wire.rejoin, past.picture, number, marked=False)
+    data = told + wire.feed([past.end])
 
     def writes() -> Iterator[bytes]:
         yield from pieces(data)

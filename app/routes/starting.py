@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from agent_core.events import Event, RunFailed
 from app.errors import run_error_answer
+from app.runs.feeding import fed, weight_of
 from app.runs.run import Attached, ServedRun
 from app.runs.waiting import batches_of
 from app.services import services_of
@@ -31,12 +32,13 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
         attached.leave()
         return run_error_answer(request.scope, failure)
     settings = services_of(request).settings
+    held = await fed(wire, first, weight_of(first), served.aside)
     return RunStream(
         attached,
         wire,
         ping=settings.ping_seconds,
         stalled=settings.stalled_seconds,
-        held=wire.feed(first),
+        held=held,
         rejoin=wire.rejoin,
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot
+from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot, latest
 from agent_core.messages import Message
 from agent_core.react.run import Run
 from agent_core.sessions.history import History
@@ -30,7 +30,7 @@ def picture_of(run: Run) -> tuple[Event, ...]:
 def tell(run_id: str, agent: str, history: History, messages: Sequence[Message] | None = None) -> tuple[Event, ...]:
     """A run's start and what the session has: its messages (or these) and its state, where there are any."""
     events: list[Event] = [AgentStart(run_id=run_id, agent=agent)]
-    told, state = tuple(history.messages if messages is None else messages), history.state
+    told, state = latest(history.messages if messages is None else messages), history.state
     if told:
         events.append(MessagesSnapshot(run_id=run_id, messages=told, clients=frozenset(history.clients)))
     if state is not None:

@@ -7,6 +7,8 @@ comes back is fed all of the run's events, or a picture of those that are not th
 import asyncio
 from collections.abc import Callable
 
+from app.runs.feeding import fed, weight_of
+from app.runs.log import Picture
 from app.runs.run import Attached
 from converters.agui.ids import WHOLE, FrameId
 from converters.agui.stream import AguiStream
@@ -28,7 +30,7 @@ async def resume(attached: Attached, make: Callable[[], AguiStream], after: Fram
     missed = reader.missed()
     if missed is None:
         return (wire, b"") if after is None else await _skip(attached, wire, make, after)
-    told = wire.rejoin(missed.events, missed.number)
+    told = await _rejoined(attached, wire, missed)
     if after is None or after < (missed.number, WHOLE):
         return wire, told
     return await _skip(attached, wire, make, after)
@@ -44,7 +46,7 @@ async def _skip(
         missed = reader.missed()
         if missed is not None:  # the run was faster, and went on by more than is kept
             wire = make()
-            return wire, wire.rejoin(missed.events, missed.number) + wire.feed(events)
+            return wire, await _rejoined(attached, wire, missed) + wire.feed(events)
         last = after.event - before - 1
         if last < len(events):
             wire.feed(events[:last])
@@ -52,6 +54,10 @@ async def _skip(
             if rest is None:
                 raise NeverSent
             return wire, rest + wire.feed(events[last + 1 :])
-        wire.feed(events)
+        await fed(wire, events, weight_of(events), attached.run.aside)
         await asyncio.sleep(0)  # everybody else has a turn
     return wire, b""
+
+
+async def _rejoined(attached: Attached, wire: AguiStream, missed: Picture) -> bytes:
+    return await attached.run.aside(weight_of(missed.events), wire.rejoin, missed.events, missed.number)

@@ -7,6 +7,7 @@ from time import monotonic, time
 from typing import Literal
 
 from agent_core.agent import Agent
+from agent_core.aside import Aside
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.react.interrupts import StopReason
@@ -90,6 +91,10 @@ class ServedRun:
         deadline = asyncio.get_running_loop().call_later(seconds, engine.stop, run, "deadline")
         self.task.add_done_callback(lambda _: deadline.cancel())
         self.task.add_done_callback(lambda _: self._let_go())
+
+    @property
+    def aside(self) -> Aside:
+        return self._engine.aside
 
     @property
     def end(self) -> AgentEnd | RunFailed | None:

@@ -90,10 +90,12 @@ def _binary(part: Members) -> Members:
 
 def _fitting(messages: list[Members]) -> list[Members]:
     limit = TEXT_LIMIT // 2
-    shown, sizes = messages, [len(to_json(each)) + 1 for each in messages]
+    shown, sizes = list(messages), [len(to_json(each)) + 1 for each in messages]
     while sum(sizes) > TEXT_LIMIT and limit >= SHORTEST:
-        shown = [_shortened(each, limit) for each in messages]
-        sizes = [len(to_json(each)) + 1 for each in shown]
+        for place, size in enumerate(sizes):
+            if size > limit:  # else nothing in it is longer
+                shown[place] = _shortened(messages[place], limit)
+                sizes[place] = len(to_json(shown[place])) + 1
         limit //= 2
     first, size = 0, sum(sizes)
     while size > TEXT_LIMIT:

@@ -160,7 +160,7 @@ class _Placer:
                 continue
             if call_id in waiting:
                 found.answers.setdefault(call_id, message)
-            elif any(result.tool_call_id == call_id for result in node.results):
+            elif node.has_result(call_id):
                 if node is asking:
                     self.known[at] = Place(at, node, message)
                 else:
