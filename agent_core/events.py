@@ -332,11 +332,14 @@ class MessagesSnapshot(Event, frozen=True, kw_only=True):
 
     @property
     def weight(self) -> int:
-        return OVERHEAD + sum(_weight_of(message) for message in (*self.messages, *self.told))
+        messages = sum(_weight_of(message) for message in (*self.messages, *self.told))
+        return OVERHEAD + messages + sum(size_of(client) for client in self.clients)
 
 
 def _weight_of(message: Message) -> int:
     """Most messages of a long conversation are a text and nothing more."""
-    if isinstance(message.content, str) and not message.tool_calls:
-        return MESSAGE + len(message.content) + sum(map(len, message.thoughts))
-    return size_of(message)
+    if not isinstance(message.content, str) or message.role not in ("user", "assistant"):
+        return size_of(message)
+    if message.tool_calls or message.thoughts or message.name or message.tool_call_id or message.error:
+        return size_of(message)
+    return MESSAGE + len(message.id) + len(message.content)
