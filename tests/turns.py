@@ -6,11 +6,14 @@ assert turns.worst < LONGEST_TURN
 """
 
 import asyncio
+import gc
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+
+from app.server import GC_ALLOCATIONS
 
 LONGEST_TURN = 0.1
 """Seconds of CPU time that nothing that is accepted may take from the loop at once."""
@@ -28,11 +31,15 @@ class Turns:
     meanwhile. CPU time and not the clock's, because other processes, and clients in this one, make a thread
     wait that blocks nobody. What is noted is more than any one callback took: the work of a whole turn of the
     loop. Waiting for something in the loop's thread would not be seen; only work is.
+
+    `too_long` are the turns of more than LONGEST_TURN, each with what `beside` said then.
     """
 
     threads: tuple[str, ...] = ("aside", "tool")
+    beside: Callable[[], object] = lambda: None
     worst: float = 0.0
     looks: int = 0
+    too_long: list[tuple[float, object]] = field(default_factory=list)
     _used: dict[int, float] = field(default_factory=dict)
 
     async def watch(self) -> None:
@@ -40,13 +47,17 @@ class Turns:
         self._since(self._watched(loop_thread))
         while True:
             await asyncio.sleep(LOOK)
-            self.worst = max(self.worst, self._since(self._watched(loop_thread)))
+            took = self._since(self._watched(loop_thread))
+            self.worst = max(self.worst, took)
             self.looks += 1
+            if took > LONGEST_TURN:
+                self.too_long.append((took, self.beside()))
 
     def forget(self) -> None:
         """Begin anew, now: what was worked before counts no more. To be called in the loop."""
         self._since(self._watched(threading.get_native_id()))
         self.worst, self.looks = 0.0, 0
+        self.too_long.clear()
 
     def _watched(self, loop_thread: int) -> Iterable[int]:
         yield loop_thread
@@ -71,10 +82,24 @@ def _cpu_of(thread_id: int) -> float:
         return 0.0
 
 
+@contextmanager
+def collected_as_served() -> Iterator[None]:
+    """Garbage collection as the server has it: what was there before stays out of it."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_ALLOCATIONS, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
 @asynccontextmanager
-async def watched() -> AsyncIterator[Turns]:
+async def watched(beside: Callable[[], object] = lambda: None) -> AsyncIterator[Turns]:
     """Watch the running loop as long as the block lasts."""
-    turns = Turns()
+    turns = Turns(beside=beside)
     watching = asyncio.get_running_loop().create_task(turns.watch())
     try:
         await asyncio.sleep(2 * LOOK)

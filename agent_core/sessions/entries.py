@@ -158,13 +158,18 @@ def body_of(entry: Entry) -> Body:
     return _decoders[entry.kind].decode(entry.body)
 
 
-ENTRY = 250
-"""What an entry weighs beside its body, in bytes, where it is about the work to read it."""
+ENTRY, REWOUND = 250, 50
+"""What an entry weighs beside its body, in bytes, where it is about the work to read it; and what each other entry
+adds to one that rewinds."""
 
 
 def weight_of(entries: Collection[Entry]) -> int:
     """How much work it is to read the entries (`Aside`)."""
-    return ENTRY * len(entries) + sum(len(entry.body) for entry in entries)
+    weight, rewound = ENTRY * len(entries), 0
+    for entry in entries:
+        weight += len(entry.body)
+        rewound += entry.kind == "rewound"  # each may go back over all that there is
+    return weight + rewound * REWOUND * len(entries)
 
 
 def now_ms() -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.accept.figures import long_over_empty, seconds_to_first_answer, sqlite_over_memory
+from bench.accept.figures import long_over_empty, longest_turn, seconds_to_first_answer, sqlite_over_memory
 from tests.faults.crashes import crash_again_and_again
 from tests.faults.cuts import cut_at_each
 from tests.faults.endings import DRAIN, drain_beside_another, end_with_runs
@@ -15,6 +15,7 @@ from tests.faults.pairs import LEASE, run_through_both
 from tests.faults.pauses import pause_again_and_again
 from tests.faults.restarts import restart_again_and_again
 from tests.postgres import fresh_database, postgres_server
+from tests.turns import LONGEST_TURN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,11 @@ async def sqlite(folder: Path) -> Figure:
 async def history(folder: Path) -> Figure:
     empty, more = await long_over_empty(folder / "server", 1000, 100, 5)
     return Figure(measured=f"{more:.2f} ms (empty: {empty:.2f})", passed=more <= 5)
+
+
+async def turns(folder: Path) -> Figure:
+    worst, looks = await longest_turn(folder / "server", 10_000)
+    return Figure(measured=f"{worst * 1000:.0f} ms in {looks} looks", passed=worst <= LONGEST_TURN)
 
 
 async def kills(folder: Path) -> Figure:
@@ -126,6 +132,14 @@ CHECKS = (
         how="SQLite, in turn, 5 rounds of 100 runs, 8 at once; median of the differences",
         limit="5 ms",
         measure=history,
+    ),
+    Check(
+        name="turns",
+        what="The longest that the event loop works without a pause under fuzz",
+        how="10 000 fuzzed bodies on each endpoint, then long sessions, large bodies and hard schemas; CPU time of the "
+        "loop's thread and of those that work for it, looked at every 2 ms",
+        limit=f"{LONGEST_TURN * 1000:.0f} ms",
+        measure=turns,
     ),
     Check(
         name="kills",

@@ -1,4 +1,5 @@
-"""What `make accept` measures in seconds: the start, what SQLite costs, and what a long history costs.
+"""What `make accept` measures in seconds: the start, what SQLite costs, what a long history costs, and the loop's
+longest turn.
 
 CPU is what the server process used (user and system), so the clients' own does not count. Both sides of a comparison
 are measured in turn, round by round, and the median of the differences is taken.
@@ -17,9 +18,14 @@ from agent_core.messages import Message
 from agent_core.sessions.entries import SessionKey, end_entry, message_entry, run_entry
 from agent_core.sessions.opening import open_store
 from agent_core.sessions.store import Store
+from app.settings import Settings
 from tests.faults.client import calling
 from tests.faults.workers import Worker, started
-from tests.serving import run_input
+from tests.live.fuzz_clients import check_agui, check_chat, fuzz
+from tests.live.fuzzing import agui_case, chat_case
+from tests.live.heavy import heavy_agents, heavy_cases
+from tests.serving import run_input, serving
+from tests.turns import collected_as_served, watched
 
 AGENT = "plain"
 """On the model fake:fake."""
@@ -63,6 +69,22 @@ async def long_over_empty(folder: Path, messages: int, runs: int, rounds: int) -
     async with started(folder) as worker:
         turn = iter(long * (rounds + 1))
         return await _compare((worker, worker), lambda side: next(turn) if side else _fresh(), runs, rounds)
+
+
+async def longest_turn(folder: Path, cases: int) -> tuple[float, int]:
+    """The most seconds of CPU that the event loop worked at once, while so many fuzzed bodies came to each endpoint
+    and then everything that is known to be heavy; and how often it was looked at. In this process."""
+    worst, looks = 0.0, 0
+    with collected_as_served():
+        for path, make, check in (("/agui", agui_case, check_agui), ("/v1/chat/completions", chat_case, check_chat)):
+            _, turns = await fuzz(path, make, check, cases)
+            worst, looks = max(worst, turns.worst), looks + turns.looks
+        settings = Settings(store="sqlite", data_dir=folder)
+        async with serving(*heavy_agents(), settings=settings) as up, watched() as turns:
+            for _, sent in heavy_cases():
+                for each in sent:
+                    await asyncio.to_thread(each.to, up.port)
+        return max(worst, turns.worst), looks + turns.looks
 
 
 async def _compare(

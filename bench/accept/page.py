@@ -31,8 +31,9 @@ Each row is tried against the real server, as a process of its own; several of t
 What "acknowledged" means: the user's message with RUN_STARTED (a run that waits for its session: with the frame after
 it), a call and its result with TOOL_CALL_RESULT, all of a run with its terminal event.
 
-`make test` runs shortened forms of all but the first three rows (`tests/faults/`), with the same drivers; they assert
-what does not depend on time. `make accept ONLY=kills,cuts` runs some rows without writing this page.
+`make test` runs shortened forms of all but the first three rows (`tests/faults/`, `tests/live/`), with the same
+drivers; they assert what does not depend on time. `make accept ONLY=kills,cuts` runs some rows without writing this
+page.
 """
 
 

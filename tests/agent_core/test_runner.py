@@ -1,6 +1,7 @@
 """The life of a run over a store that fails, hangs or misbehaves: one terminal event, and a free gate."""
 
 import asyncio
+import threading
 from collections.abc import Sequence
 
 import pytest
@@ -10,11 +11,12 @@ from agent_core import runner as runner_module
 from agent_core.context import RunContext
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, RunFailed
+from agent_core.messages import Message
 from agent_core.react import run as run_module
 from agent_core.react.pairing import paired
 from agent_core.sessions import leases as leases_module
-from agent_core.sessions.entries import Entry, SessionKey
-from agent_core.sessions.history import history_of
+from agent_core.sessions.entries import Entry, SessionKey, message_entry
+from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.store import Lease, LeaseLost
 from tests.agent_core.react.agents import add
@@ -161,3 +163,28 @@ async def test_instructions_that_raise_a_cancel_do_not_end_the_run_without_a_wor
         end = check_ended(events, engine)
         assert isinstance(end, RunFailed)
         assert end.code == "internal"
+
+
+async def test_a_stop_ends_the_reading_of_a_long_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread goes on reading, and nobody waits for it."""
+    reading, go = threading.Event(), threading.Event()
+
+    def slowly(entries: Sequence[Entry], agent: str) -> History:
+        reading.set()
+        assert go.wait(10)
+        return history_of(entries, agent)
+
+    async with Engine() as engine:
+        said = [message_entry("r", "a", Message(id=f"u{n}", role="user", content="x" * 1_000)) for n in range(1_000)]
+        await engine.fill(said, user_id="u", session_id="s")
+        with monkeypatch.context() as patched:
+            patched.setattr(runner_module, "history_of", slowly)
+            run = engine.admit(adding(), "go", user_id="u", session_id="s")
+            task = engine.start(run, run_module.Nowhere())
+            assert await asyncio.to_thread(reading.wait, 10)
+            assert engine.stop(run, "interrupt")
+            end = await task
+            go.set()
+        assert isinstance(end, AgentEnd)
+        assert end.status == "cancelled"
+        check_ended(await events_of(engine, adding(), "go"), engine)

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_core.errors import InvalidRequest
-from converters.parsing import DEEPEST, read_object, shorten, step
+from converters.parsing import DEEPEST, MOST_VALUES, read_object, shorten, step
 
 
 def refusal(body: bytes) -> InvalidRequest:
@@ -99,3 +99,21 @@ def test_a_text_is_shortened_to_bytes_and_stays_a_text() -> None:
     assert shorten("ab", 2) == "ab"
     assert shorten("é" * 100, 9) == "ééé…"
     assert shorten("\ud800", 9) == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("body", "accepted"),
+    [
+        (b'{"a":[' + b"1," * (MOST_VALUES - 10) + b"1]}", True),
+        (b'{"a":[' + b"1," * MOST_VALUES + b"1]}", False),
+        (b'{"a":"' + b",[{" * MOST_VALUES + b'"}', True),
+        (b'{"a":["' + b",[{" * MOST_VALUES + b'"' + b",[]" * MOST_VALUES + b"]}", False),
+        (b'{"a":"' + b'\\",[{' * MOST_VALUES + b'","b":1}', True),
+    ],
+)
+def test_a_body_has_a_most_of_values_and_what_stands_in_texts_is_none(body: bytes, accepted: bool) -> None:
+    if accepted:
+        assert read_object(body)
+    else:
+        with pytest.raises(InvalidRequest, match=f"more than {MOST_VALUES} values"):
+            read_object(body)

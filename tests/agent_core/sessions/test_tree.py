@@ -1,5 +1,7 @@
 """The tree of an agent's messages: what is shown, and what comes back with its results."""
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,3 +135,30 @@ def test_a_result_belongs_to_the_call_that_is_shown_where_two_have_one_id() -> N
     made.rewind("a1")
     made.add(result("t1", "c1"))
     assert ids(made) == ["u1", "a1", "t1"]
+
+
+def nodes_alive() -> int:
+    return sum(isinstance(each, Node) for each in gc.get_objects())
+
+
+def test_a_conversation_is_freed_at_once_and_not_left_to_the_garbage_collection() -> None:
+    """Else each run would leave a whole history behind, and collecting a few long ones holds everybody up."""
+    gc.collect()
+    before = nodes_alive()
+    gc.disable()
+    try:
+        made = tree(*(each for n in range(50_000) for each in (asks(f"a{n}", f"c{n}"), result(f"t{n}", f"c{n}"))))
+        made.rewind("a7")
+        made.add(user("u"))
+        del made
+        assert nodes_alive() == before
+    finally:
+        gc.enable()
+
+
+def test_a_call_of_many_has_its_result_or_not() -> None:
+    node = Node(asks("a", *(f"c{n}" for n in range(10))), None, "", 0, False)
+    assert not node.has_result("c3")
+    for call_id in ("c7", "c3", "c9"):
+        node.take(result(f"t{call_id}", call_id))
+    assert [node.has_result(f"c{n}") for n in range(11)] == [n in (3, 7, 9) for n in range(11)]
