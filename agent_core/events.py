@@ -12,11 +12,11 @@ case, the members in camel case.
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from agent_core.clock import utc_now
 from agent_core.errors import Code
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, Part, ResultStatus
@@ -44,11 +44,6 @@ Cut = Literal["length", "filter"]
 
 def _tag(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
-
-
-def utc_now() -> str:
-    """The time as ISO 8601 in UTC with Z, in milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag, rename="camel"):
@@ -303,9 +298,6 @@ class StateDelta(Event, frozen=True, kw_only=True):
 MOST_TOLD = 10_000
 """Messages that are told at once. A frame takes hardly more."""
 
-MESSAGE = 400
-"""What a message takes beside its text, roughly, in bytes."""
-
 
 def latest(messages: Sequence[Message]) -> tuple[Message, ...]:
     """What is told of these messages."""
@@ -332,14 +324,5 @@ class MessagesSnapshot(Event, frozen=True, kw_only=True):
 
     @property
     def weight(self) -> int:
-        messages = sum(_weight_of(message) for message in (*self.messages, *self.told))
+        messages = sum(message.weight for message in (*self.messages, *self.told))
         return OVERHEAD + messages + sum(size_of(client) for client in self.clients)
-
-
-def _weight_of(message: Message) -> int:
-    """Most messages of a long conversation are a text and nothing more."""
-    if not isinstance(message.content, str) or message.role not in ("user", "assistant"):
-        return size_of(message)
-    if message.tool_calls or message.thoughts or message.name or message.tool_call_id or message.error:
-        return size_of(message)
-    return MESSAGE + len(message.id) + len(message.content)

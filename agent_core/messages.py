@@ -16,6 +16,11 @@ from typing import Any, Literal
 import orjson
 from msgspec import Struct, field
 
+from agent_core.sizes import size_of
+
+MESSAGE = 400
+"""What a message takes beside its text, roughly, in bytes."""
+
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 LONGEST_GIVEN = 256
@@ -109,6 +114,15 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     edited_arguments: dict[str, Any] | None = field(default=None, name="editedArguments")
     error: str = ""
     noted: int = 0
+
+    @property
+    def weight(self) -> int:
+        """Roughly the bytes that it takes in memory. Most messages of a long conversation are a text and nothing
+        more."""
+        plain = isinstance(self.content, str) and self.role in ("user", "assistant")
+        if not plain or self.tool_calls or self.thoughts or self.name or self.tool_call_id or self.error:
+            return size_of(self)
+        return MESSAGE + len(self.id) + len(self.content)
 
     @property
     def thinking(self) -> str:

@@ -23,6 +23,7 @@ TRANSPORT = {"fastapi", "starlette", "uvicorn", "sse_starlette", "ag_ui", "pydan
 
 ORDER = (
     "agent_core.names",
+    "agent_core.clock",
     "agent_core.plain",
     "agent_core.sizes",
     "agent_core.threads",

@@ -16,8 +16,8 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
+from agent_core.clock import utc_now
 from agent_core.errors import InvalidRequest
-from agent_core.events import utc_now
 from agent_core.names import RUN_ID, is_plain
 from agent_core.sessions.entries import BODIES, Body, Entry, body_of, copied
 from agent_core.sessions.fork import Standing

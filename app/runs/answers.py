@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from agent_core.events import Event, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd, ToolCallStart
+from agent_core.events import Event
 from agent_core.messages import Message
 from agent_core.react.edits import edit_event
+from converters.openai.told import said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,17 +27,4 @@ def told_again(run_id: str, messages: Iterable[Message]) -> Iterator[Event]:
         if edit is not None:
             yield edit
         if message.role == "assistant":
-            yield from _said(run_id, message)
-
-
-def _said(run_id: str, message: Message) -> Iterator[Event]:
-    for number, thought in enumerate(message.thoughts, start=1):
-        block = f"{message.id}-thinking-{number}"
-        yield ThinkingDelta(run_id=run_id, reply_id=message.id, block_id=block, text=thought)
-    if message.text:
-        yield TextDelta(run_id=run_id, reply_id=message.id, text=message.text)
-    for call in message.tool_calls:
-        ids = {"run_id": run_id, "reply_id": message.id, "call_id": call.id}
-        yield ToolCallStart(**ids, name=call.name)
-        yield ToolCallDelta(**ids, text=call.arguments)
-        yield ToolCallEnd(**ids)
+            yield from said(run_id, message)
