@@ -252,14 +252,12 @@ class Runner:
                     await settle(run, keep_asked=isinstance(end, RunFailed))
                 run.announce()  # before the end is numbered
                 status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
-                # What was cut off has no end that anybody could have missed.
-                unread = not run.sink.attended and status not in ("failed", "cancelled")
                 entry = end_entry(
                     run.run_id,
                     status,
                     code,
                     last=run.sink.end,
-                    unread=unread,
+                    unread=not run.sink.attended,
                     tokens=run.tokens,
                     seconds=monotonic() - run.began,
                     cut=None if isinstance(end, RunFailed) else end.cut,

@@ -40,8 +40,9 @@ def _same(sent: Part, stored: Part) -> bool:
         return isinstance(sent, TextPart) and (sent.text == stored.text or _begins(sent.text, stored.text))
     if isinstance(sent, TextPart):
         return sent.text == note_of(stored.kind, len(stored.value))
-    # What else was said of it is not shown: the detail of an image, or a type that the client had left out.
-    return (sent.kind, sent.source, sent.value) == (stored.kind, stored.source, stored.value)
+    # What else was said of it is not shown to every client: the detail of an image, a type that was left out, and to
+    # one of before AG-UI 1.0 no kind.
+    return (sent.source, sent.value) == (stored.source, stored.value)
 
 
 def _begins(sent: str, stored: str) -> bool:

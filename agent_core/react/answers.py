@@ -95,9 +95,9 @@ def settled(run: Run, messages: Sequence[Message], answers: Decided, *, said: bo
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
     decisions = run.history.decisions | answers.decisions
-    clients = waiting_for_client(messages, run.tools, run.history.not_the_clients)
+    clients = {call.id for call in waiting_for_client(messages, run.tools, run.history.not_the_clients)}
     for call in open_calls(messages):
-        if call not in clients:
+        if call.id not in clients:
             result = _result(run, call, answers, said=said, moved_on=moved_on)
             if result is not None:
                 results.append(with_edit(result, edit_of(call, run.history.asked, decisions)))

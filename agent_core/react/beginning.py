@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent_core.events import RunStatus
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.answers import Decided, decided, settled
-from agent_core.react.changes import change_to
+from agent_core.react.changes import StateChange, change_behind, change_to
 from agent_core.react.guards import Trip
 from agent_core.react.opening.brought import take_over, take_whole, title_of
 from agent_core.react.opening.calls import answered, waiting_for_client
@@ -77,7 +77,7 @@ def _question_again(run: Run) -> Node | None:
     if not mark or asked is None or not asked.message.id.startswith(mark) or last is None:
         return None
     under_way = last.ended_at > run.arrived or (run.waited and last.ended_at == run.arrived)
-    unread = last.unread and not run.seen(next(reversed(run.history.runs)))
+    unread = (last.unread or not last.status) and not run.seen(next(reversed(run.history.runs)))
     return asked if run.input.again or under_way or unread else None
 
 
@@ -144,23 +144,29 @@ def _watch(
 
 async def _store(run: Run, intake: Intake, answers: Decided, results: list[Message], said: list[Message]) -> None:
     history, ids = run.history, (run.run_id, run.agent.name)
-    entries = [end_entry(run_id, "failed", "worker_lost") for run_id in history.lost]
+    entries = [end_entry(run_id, "failed", "worker_lost", unread=True) for run_id in history.lost]
     entries.append(run_entry(*ids, run.input.client, opens=intake.opens))
     entries += answers.entries(run)
+    back = None
     if intake.rewind is not None:
         entries.append(rewound_entry(*ids, intake.rewind))
+        stood = _stood(run, intake.rewind)
+        back = None if stood is None else change_to(stood[0], history)
+    # In front of the messages: whoever goes back to these finds the state as it stood then.
+    entries += [] if back is None else [back.entry(run.run_id)]
     entries += [message_entry(*ids, each) for each in results]
     entries += [message_entry(*ids, each, intake.origin) for each in said]
     title = "" if run.ephemeral or history.title else title_of(said)
     if title:
         entries.append(titled_entry(run.run_id, title))
-    change = change_to(_state(run, intake), history)
+    change = change_behind(back, _state(run, back), history)
     entries += [] if change is None else [change.entry(run.run_id)]
     await run.append(*entries)
     run.begun, run.entries = True, ()
     history.title = title or history.title
-    if change is not None:
-        change.move(history)
+    for each in (back, change):
+        if each is not None:
+            each.move(history)
     history.lost.clear()
     history.clients.add(run.input.client)
     history.decisions |= answers.decisions
@@ -176,14 +182,13 @@ async def _store(run: Run, intake: Intake, answers: Decided, results: list[Messa
         history.add(message, intake.origin, run_id=run.run_id)
 
 
-def _state(run: Run, intake: Intake) -> Any:
+def _state(run: Run, back: StateChange | None) -> Any:
     """The client's state, where it brings one. An empty one is what a fresh client sends and takes nothing away: then
     it is the state as it stood where the history goes on."""
     given = run.input.state
     if given is not None and given != {}:
         return copy_of(given)
-    stood = None if intake.rewind is None else _stood(run, intake.rewind)
-    return run.history.state if stood is None else stood[0]
+    return run.history.state if back is None else back.value
 
 
 def _stood(run: Run, after: str) -> tuple[Any] | None:

@@ -45,13 +45,20 @@ def change_to(value: Any, history: History) -> StateChange | None:
 
     A state whose stored changes did not all fit is stored whole, also where it stays the same.
     """
-    old = history.state
-    if same_json(old, value) and not history.misfits:
+    return _change(history.state, value, history.state_patches, anew=history.misfits > 0)
+
+
+def change_behind(first: StateChange | None, value: Any, history: History) -> StateChange | None:
+    """The same behind another change, which the history does not have yet."""
+    return change_to(value, history) if first is None else _change(first.value, value, first.weight, anew=False)
+
+
+def _change(old: Any, value: Any, patches: int, *, anew: bool) -> StateChange | None:
+    if same_json(old, value) and not anew:
         return None
     patch = patch_between(old, value)
-    weight = history.state_patches + weight_of(patch)
-    many = history.misfits > 0 or weight > MOST_PATCHES
-    whole = many or len(to_json(patch)) >= len(to_json(value))
+    weight = patches + weight_of(patch)
+    whole = anew or weight > MOST_PATCHES or len(to_json(patch)) >= len(to_json(value))
     return StateChange(value=value, patch=patch, whole=whole, weight=0 if whole else weight)
 
 

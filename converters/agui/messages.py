@@ -25,7 +25,8 @@ LONGEST_ID = 256
 
 
 def to_messages(messages: Iterable[AguiMessage]) -> dict[int, Message]:
-    """The messages that a model may see, in order, each under its index; of two with one id the first counts.
+    """The messages that a model may see, in order, each under its index; of two with one id the first counts, but what
+    a user says in the second is kept, since they are told that it is passed over.
 
     Reasoning and activity are left out. Raises InvalidRequest for an id that cannot be used.
     """
@@ -38,7 +39,7 @@ def to_messages(messages: Iterable[AguiMessage]) -> dict[int, Message]:
         if not 0 < len(message.id) <= LONGEST_ID:
             path = step(step("messages", index), "id")
             raise invalid(f"{path}: must have 1 to {LONGEST_ID} characters.", path)
-        if message.id not in ids:
+        if message.id not in ids or message.role == "user":
             ids.add(message.id)
             found[index] = message
     return found

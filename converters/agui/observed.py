@@ -17,9 +17,11 @@ def parse_observed(body: bytes) -> tuple[Message, ...]:
     """
     given = read_object(body).get("messages")
     only: dict[str, Any] = {"threadId": "observed", "runId": "observed", "messages": given}
-    messages = parse_run_input(orjson.dumps(only)).input.messages
+    messages: dict[str, Message] = {}
+    for message in parse_run_input(orjson.dumps(only)).input.messages:
+        messages.setdefault(message.id, message)
     for index, each in enumerate(given if isinstance(given, list) else ()):
         if each.get("role") == "tool" or each.get("toolCalls") or each.get("tool_calls"):
             path = step("messages", index)
             raise InvalidRequest(f"{path}: tool calls and their results cannot be observed.", path)
-    return messages
+    return tuple(messages.values())

@@ -9,6 +9,7 @@ from agent_core.messages import Message, ToolCall
 from agent_core.react.opening.placing import RULES
 from agent_core.react.opening.request import Intake
 from agent_core.react.pairing import result_of
+from agent_core.shortened import shows
 
 CUT_TITLE = 60
 """Characters of a session's title that is cut from its first message."""
@@ -24,16 +25,21 @@ def take_over(messages: Sequence[Message], others: Mapping[str, Message]) -> Int
     """What the user has said, and the texts of the answers; what other agents of the session have, as they have it.
     Where there is nothing to answer in it, it is not taken at all."""
     taken: dict[str, Message] = {}
-    for message in messages:
+    ignored: list[tuple[int, Message]] = []
+    for at, message in enumerate(messages):
         known = others.get(message.id, message)
+        known = known if known.role == message.role else message
+        if message.role == "user" and message.id in taken and not shows(message, taken[message.id]):
+            ignored.append((at, message))
         if known.role == "assistant" and known.text:
             taken.setdefault(known.id, Message(id=known.id, role="assistant", content=known.text))
         elif known.role not in ("assistant", "tool"):
             taken.setdefault(known.id, known)
     last = next((each for each in reversed(messages) if each.role not in RULES), None)
     if not _asks(taken.values()) or last is None or (last.role == "assistant" and last.id in taken):
-        return Intake(told=True)
-    return Intake(messages=list(taken.values()), opens=True, says=True)
+        users = ((at, message) for at, message in enumerate(messages) if message.role == "user")
+        return Intake(told=True, ignored=tuple(users))
+    return Intake(messages=list(taken.values()), opens=True, says=True, ignored=tuple(ignored))
 
 
 def _asks(messages: Iterable[Message]) -> bool:

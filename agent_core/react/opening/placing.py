@@ -99,11 +99,13 @@ class _Placer:
         self.own_ids = own_ids
         self.question = question
         self.known: dict[int, Place] = {}
-        self.users = [at for at, message in enumerate(messages) if message.role == "user"]
+        self.answering: set[int] = set()  # the client's answers
+        self.again = _said_again(messages) if own_ids else {}
+        self.users = [at for at, each in enumerate(messages) if each.role == "user" and at not in self.again]
 
     def place(self, clients: Callable[[Sequence[Message]], tuple[ToolCall, ...]]) -> Placing:
         for at, message in enumerate(self.messages):
-            node = self._known(message)
+            node = self._known(message) if at not in self.again else None
             if node is not None:
                 self.known[at] = Place(at, node, message)
         ends = [at for at, each in self.known.items() if each.message.role != "tool"]
@@ -128,7 +130,7 @@ class _Placer:
             return node if node is not None and node.message.id == message.id and node.message.role == "user" else None
         if message.role == "assistant":
             node = self.tree.find(message.id) if self.own_ids else None
-            if node is not None and node.message.role == "assistant":
+            if node is not None and node.message.id == message.id and node.message.role == "assistant":
                 return node
             calls = (self.tree.find_call(call.id) for call in message.tool_calls)
             return next((node for node in calls if node is not None), None)
@@ -153,6 +155,8 @@ class _Placer:
             if message.role != "tool":
                 if at in self.known:
                     asking = self.known[at].node
+                elif message.role != "assistant":
+                    asking = None
                 continue
             call_id = message.tool_call_id or ""
             node = self.tree.find_call(call_id)
@@ -160,6 +164,7 @@ class _Placer:
                 continue
             if call_id in waiting:
                 found.answers.setdefault(call_id, message)
+                self.answering.add(at)
             elif node.has_result(call_id):
                 if node is asking:
                     self.known[at] = Place(at, node, message)
@@ -173,9 +178,10 @@ class _Placer:
             self.known.update((at, Place(at, self.question, self.messages[at], by_text=True)) for at in self.users[-1:])
         elif not by_id and self.own_ids and self._has_failed():
             asked = self.history.question
-            again = [at for at in run if asked is not None and _same_text(self.messages[at], asked.message)]
-            if asked is not None and again:
-                self.known[again[0]] = Place(again[0], asked, self.messages[again[0]], by_text=True)
+            text = asked.message.text.strip() if asked is not None else ""
+            again = min((at for at in run if self.messages[at].text.strip() == text), default=None)
+            if asked is not None and again is not None:
+                self.known[again] = Place(again, asked, self.messages[again], by_text=True)
         steps: dict[str, list[int]] = {}
         for step, node in enumerate(path):
             if node.asks:
@@ -185,7 +191,7 @@ class _Placer:
         for at in range(len(self.messages) - 1, -1, -1):
             if at in self.known:
                 ceiling = min(ceiling, where.get(id(self.known[at].node), ceiling))
-            elif self.messages[at].role == "user" and at not in run:
+            elif self.messages[at].role == "user" and at not in run and at not in self.again:
                 fitting = steps.get(self.messages[at].text.strip(), [])
                 fit = bisect_left(fitting, ceiling) - 1
                 if fit >= 0 and fitting[fit] > floors[at]:
@@ -206,7 +212,7 @@ class _Placer:
         run: list[int] = []
         for at in range(len(self.messages) - 1, -1, -1):
             if self.messages[at].role == "user":
-                run.append(at)
+                run += [at] if at not in self.again else []
             elif self.messages[at].role not in RULES:
                 break
         return frozenset(run or self.users[-1:])
@@ -231,7 +237,10 @@ class _Placer:
             if at in self.known or message.role not in ("user", "assistant"):
                 continue
             theirs = others.get(message.id)
-            if theirs is not None and at > behind and at != last:
+            if at in self.again:
+                if not shows(message, self.messages[self.again[at]]):
+                    found.ignored.append((at, message))
+            elif theirs is not None and theirs.role == message.role and at > behind and at != last:
                 found.borrowed += _words_of(theirs)
             elif message.role == "user" and at > behind and self.question is None:
                 found.news.append((at, message))
@@ -239,7 +248,7 @@ class _Placer:
                 found.ignored.append((at, message))
 
     def _find_edit(self, found: Placing) -> None:
-        end = max([*self.known, *(at for at, _ in found.news)], default=-1)
+        end = max([*self.known, *self.answering, *(at for at, _ in found.news)], default=-1)
         for each in found.places:
             if each.by_text or each.message.role != "user" or shows(each.message, each.node.message):
                 continue
@@ -256,5 +265,8 @@ def _words_of(message: Message) -> list[Message]:
     return [Message(id=message.id, role="assistant", content=message.text)] if message.text else []
 
 
-def _same_text(one: Message, other: Message) -> bool:
-    return one.text.strip() == other.text.strip()
+def _said_again(messages: Sequence[Message]) -> dict[int, int]:
+    """The user messages under an id that came before in the request, each with where that was: the first counts."""
+    first: dict[str, int] = {}
+    places = ((at, first.setdefault(each.id, at)) for at, each in enumerate(messages))
+    return {at: before for at, before in places if before != at and messages[at].role == "user"}

@@ -249,8 +249,7 @@ class _Reader:
             return []
         texts = [message.text for message in given]
         stored = [node.message.text for node in path if node.message.role in RULES][-len(texts) :]
-        known = next(known for known in range(len(stored), -1, -1) if stored[len(stored) - known :] == texts[:known])
-        return given[known:]
+        return given[_overlap(texts, stored) :]
 
     def _intake(
         self,
@@ -276,3 +275,22 @@ class _Reader:
 def _before(node: Node) -> str:
     """The id of the last message in front of this one; empty where it is the first."""
     return node.parent.last_id if node.parent is not None else ""
+
+
+def _overlap(texts: Sequence[str], stored: Sequence[str]) -> int:
+    """How long the longest beginning of the one is that the other ends on, in linear time (Knuth, Morris, Pratt)."""
+    numbers: dict[str, int] = {}
+    pattern = [numbers.setdefault(text, len(numbers)) for text in texts]
+    borders = [0]  # of each beginning of the pattern, the longest shorter one that it ends on
+    for number in pattern[1:]:
+        borders.append(_step(pattern, borders, borders[-1], number))
+    known = 0
+    for text in stored:
+        known = _step(pattern, borders, borders[known - 1] if known == len(pattern) else known, numbers.get(text, -1))
+    return known
+
+
+def _step(pattern: Sequence[int], borders: Sequence[int], known: int, number: int) -> int:
+    while known and pattern[known] != number:
+        known = borders[known - 1]
+    return known + (pattern[known] == number)

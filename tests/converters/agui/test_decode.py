@@ -142,9 +142,11 @@ def test_a_message_of_an_unknown_role_is_dropped() -> None:
     assert [each.id for each in request.input.messages] == ["m1"]
 
 
-def test_of_two_messages_with_one_id_the_first_wins() -> None:
-    request = parse(HELLO, {"id": "m2", "role": "user", "content": "b"}, HELLO | {"content": "later"})
-    assert [each.content for each in request.input.messages] == ["hello", "b"]
+def test_of_two_messages_with_one_id_the_first_wins_but_no_words_of_the_user_s_are_lost() -> None:
+    answer = {"id": "m3", "role": "assistant", "content": "hi"}
+    request = parse(HELLO, answer, answer | {"content": "forged"}, HELLO | {"content": "later"})
+    assert [each.content for each in request.input.messages] == ["hello", "hi", "later"]
+    assert request.input.places == (0, 1, 3)
 
 
 @pytest.mark.parametrize("kind", ["image", "audio", "video", "document"])

@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from agent_core.engine import Engine
 from agent_core.errors import InvalidRequest
+from agent_core.events import StateSnapshot
 from agent_core.interrupts import Answer
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.sessions.transfer import export_lines, import_entries
@@ -155,6 +157,52 @@ async def test_what_another_agent_said_comes_in_front_of_the_question_as_it_is_s
     await one.ask(*transcript, *changed, said("u3", "q3"))
     assert one.seen == ["q1", "answer to q1", "pick:x", "answer to pick:x", "q3"]
     assert all(each.role != "tool" for each in one.model.requests[-1].messages)
+
+
+async def test_a_user_message_under_the_id_of_another_agent_s_answer_keeps_the_user_s_words() -> None:
+    for known in (False, True):
+        one = Talk(name="one")
+        other = Talk(one.engine, name="other")
+        other.number = 100
+        if known:
+            await one.ask(said("u1", "q1"))
+        await other.ask(said("v1", "hi"))
+        answer = (await other.shown())[-1]
+        front = await one.shown() if known else []
+        events = await one.ask(*front, said(answer.id, "my words"), said("u2", "q2"))
+        assert (one.seen[len(front) :], ignored(events)) == (["my words", "q2"], [])
+
+
+async def test_a_user_message_under_the_id_of_an_answer_is_the_user_s() -> None:
+    talk = Talk()
+    answer = (await asked(talk, "q1"))[1]
+    await talk.ask(said(answer.id, "q2"))
+    assert talk.seen == ["q1", "answer to q1", "q2"]
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_second_user_message_under_one_id_is_told_where_it_says_something_else(known: bool) -> None:
+    talk = Talk()
+    transcript = await asked(talk, "q1") if known else [said("u1", "q1"), said("x", "hello", "assistant")]
+    events = await talk.ask(*transcript, said("u1", "q1"), said("u1", "other words"), said("u2", "q2"))
+    assert ignored(events) == [{"messageId": "u1"}]
+    assert talk.seen == [*(each.text for each in transcript), "q2"]
+    assert is_told(await talk.ask(*await talk.shown(), said("u1", "at the end")))
+
+
+async def test_what_is_not_taken_of_a_conversation_that_nothing_is_asked_in_is_told() -> None:
+    talk = Talk()
+    events = await talk.ask(said("u1", "q1"), said("x", "hello", "assistant"))
+    assert (ignored(events), talk.asked) == ([{"messageId": "u1"}], 0)
+
+
+async def test_a_note_behind_a_new_message_does_not_take_it_away() -> None:
+    talk = Talk()
+    transcript = await asked(talk, "note:x")
+    note = result((await talk.call()).id, "noted by the client", "note")
+    for number, between in enumerate((said("u2", "q2"), said("u3", "q3"))):
+        events = await talk.ask(*transcript[: 2 if not number else 4], between, note)
+        assert (ignored(events), talk.seen[-1]) == ([], between.text)
 
 
 # The same request again
@@ -355,6 +403,14 @@ async def test_an_edit_beside_an_answer_is_refused_by_name_and_uses_nothing_up()
     assert (await talk.history()).pending
 
 
+async def test_an_earlier_message_that_is_trimmed_does_not_stand_in_the_way_of_an_answer() -> None:
+    talk = Talk()
+    await talk.ask(said("u1", "pick:x"))
+    events = await talk.ask(said("u1", "pick"), result((await talk.call()).id, "blue"))
+    assert (status(events), ignored(events)) == ("completed", [{"messageId": "u1"}])
+    assert talk.seen == ["pick:x", "", "blue"]
+
+
 # Edit
 
 
@@ -377,6 +433,9 @@ async def test_another_picture_is_an_edit_and_the_same_one_is_not() -> None:
     talk = Talk()
     await talk.ask(picture("AAAA", "image/png"), run_id="r1")
     assert is_told(await talk.ask(picture("AAAA", None), run_id="r1"))
+    old = picture("AAAA", None).content[1]
+    unkind = Message(id="u1", role="user", content=(TextPart(text="look"), replace(old, kind="document")))
+    assert is_told(await talk.ask(unkind, run_id="r1")), "clients of before 1.0 are told no kind"
     events = await talk.ask(picture("BBBB", "image/png"), run_id="r1")
     assert (rewound(events), talk.asked) == ([""], 2)
 
@@ -400,8 +459,28 @@ async def test_an_edit_takes_back_what_the_state_became_and_not_what_another_age
         events = await one.ask(said("u2", "q2'"))
         assert rewound(events)
         assert (await one.history()).state == ({"n": 3} if others else {"n": 1})
-        await one.ask(said("u2", "q2''"), state={"n": 4})
+        await one.ask(said("u2", "q2''"))
+        assert (await one.history()).state == ({"n": 3} if others else {"n": 1}), "also after a second edit"
+        await one.ask(said("u2", "q2'''"), state={"n": 4})
         assert (await one.history()).state == {"n": 4}
+        await one.ask(said("u2", "q2''''"))
+        assert (await one.history()).state == ({"n": 3} if others else {"n": 1})
+
+
+async def test_a_branch_that_is_shown_again_has_the_state_with_which_it_was_left() -> None:
+    talk = Talk()
+    await talk.ask(said("u1", "q1"), state={"n": 1})
+    await talk.ask(*await talk.shown(), said("u2", "q2"), state={"n": 2})
+    first = await talk.shown()
+    await talk.ask(*first[:2], said("u3", "q3"), state={"m": 3})
+    second = await talk.shown()
+    for branch, state in ((first, {"n": 2}), (second, {"m": 3}), (first, {"n": 2})):
+        events = await talk.ask(*branch, said(f"v{talk.number}", "more"))
+        assert (await talk.history()).state == state
+        [whole] = [event.value for event in events if isinstance(event, StateSnapshot)]
+        assert whole == state
+    await talk.ask(*first[:2], said("u4", "q4"))
+    assert (await talk.history()).state == {"n": 1}
 
 
 # Regenerate
@@ -492,6 +571,21 @@ async def test_two_tabs_that_ask_at_once_are_both_answered_where_somebody_reads_
     talk.holds.set()
     await both
     assert talk.seen == ["q1", "answer to q1", *([] if unread else ["q2", "answer to q2"]), "q3"]
+
+
+async def test_a_question_that_is_edited_under_a_new_id_while_it_is_answered_is_retracted() -> None:
+    talk = Talk()
+    start = await asked(talk, "q1")
+    talk.holds = asyncio.Event()
+    run = talk.admit(*start, said("u2", "q2"))
+    first = asyncio.create_task(talk.events(run, unread=True))
+    await talk.model.streaming.wait()
+    talk.holds = None
+    second = talk.admit(*start, said("new", "q2, in other words"))
+    run.stop.request("disconnect")
+    await talk.events(second)
+    assert status(await first) == "cancelled"
+    assert talk.seen == ["q1", "answer to q1", "q2, in other words"]
 
 
 async def test_the_branch_that_was_picked_is_what_the_model_sees() -> None:
