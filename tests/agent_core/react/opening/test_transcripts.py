@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
 from agent_core.engine import Engine
 from agent_core.errors import InvalidRequest
@@ -433,8 +432,8 @@ async def test_another_picture_is_an_edit_and_the_same_one_is_not() -> None:
     talk = Talk()
     await talk.ask(picture("AAAA", "image/png"), run_id="r1")
     assert is_told(await talk.ask(picture("AAAA", None), run_id="r1"))
-    old = picture("AAAA", None).content[1]
-    unkind = Message(id="u1", role="user", content=(TextPart(text="look"), replace(old, kind="document")))
+    document = MediaPart(kind="document", source="data", value="AAAA")
+    unkind = Message(id="u1", role="user", content=(TextPart(text="look"), document))
     assert is_told(await talk.ask(unkind, run_id="r1")), "clients of before 1.0 are told no kind"
     events = await talk.ask(picture("BBBB", "image/png"), run_id="r1")
     assert (rewound(events), talk.asked) == ([""], 2)
