@@ -25,7 +25,7 @@ from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
 
 READING = 100
-"""What a message of the history weighs where it is about the work to look at it (`Aside`)."""
+"""What a message of the history or the request weighs where it is about the work to look at it (`Aside`)."""
 
 
 async def begin(run: Run) -> RunStatus | None:
@@ -61,7 +61,7 @@ def _clients(run: Run, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 async def _placing(run: Run) -> Placing:
     return await run.aside(
-        READING * len(run.history.message_ids),
+        READING * (len(run.history.message_ids) + len(run.input.messages)),
         place_messages,
         run.history,
         run.input.messages,
