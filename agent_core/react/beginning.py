@@ -19,7 +19,14 @@ from agent_core.react.opening.request import Asked, Intake, read_request
 from agent_core.react.run import Run
 from agent_core.react.sameness import noted
 from agent_core.react.telling import tell_opening, tell_what_there_is
-from agent_core.sessions.entries import end_entry, message_entry, rewound_entry, run_entry, titled_entry
+from agent_core.sessions.entries import (
+    end_entry,
+    message_entry,
+    rewound_entry,
+    run_entry,
+    titled_entry,
+    weight_of,
+)
 from agent_core.sessions.history import state_since
 from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
@@ -150,7 +157,7 @@ async def _store(run: Run, intake: Intake, answers: Decided, results: list[Messa
     back = None
     if intake.rewind is not None:
         entries.append(rewound_entry(*ids, intake.rewind))
-        stood = _stood(run, intake.rewind)
+        stood = await _stood(run, intake.rewind)
         back = None if stood is None else change_to(stood[0], history)
     # In front of the messages: whoever goes back to these finds the state as it stood then.
     entries += [] if back is None else [back.entry(run.run_id)]
@@ -191,6 +198,8 @@ def _state(run: Run, back: StateChange | None) -> Any:
     return run.history.state if back is None else back.value
 
 
-def _stood(run: Run, after: str) -> tuple[Any] | None:
+async def _stood(run: Run, after: str) -> tuple[Any] | None:
     since = run.history.tree.since(after)
-    return state_since(run.entries, run.agent.name, since) if since else None
+    if not since:
+        return None
+    return await run.aside(weight_of(run.entries), state_since, run.entries, run.agent.name, since)
