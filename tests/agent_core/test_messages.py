@@ -5,7 +5,10 @@ import pytest
 from agent_core.messages import LONGEST_GIVEN, given_id, own_id
 
 
-@pytest.mark.parametrize("given", ["c1", "aB3xK9mP2", "functions.f:0", "a\nb", "x" * LONGEST_GIVEN, own_id("c1")])
+@pytest.mark.parametrize(
+    "given",
+    ["c1", "aB3xK9mP2", "functions.f:0", "a\nb", "x" * LONGEST_GIVEN, pytest.param(own_id("c1"), id="one of our own")],
+)
 def test_the_provider_s_id_is_found_in_one_of_our_own(given: str) -> None:
     made = own_id(given)
     assert given_id(made) == given
