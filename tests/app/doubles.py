@@ -24,11 +24,27 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+class PromptServer(Server):
+    """Ends when it is told to, and not up to a tenth of a second later, when uvicorn looks next."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        super().__init__(app, settings)
+        self.told = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        ways = [asyncio.ensure_future(each) for each in (super().main_loop(), self.told.wait())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in ways:
+                each.cancel()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """A server in the test's own event loop."""
 
-    server: Server
+    server: PromptServer
     port: int
     task: "asyncio.Task[None]"
 
@@ -41,7 +57,7 @@ class Running:
 async def running(app: FastAPI, settings: Settings) -> AsyncIterator[Running]:
     """Serve the app on a free port of the loopback interface, and stop it at the end."""
     sockets = bind("127.0.0.1", 0)
-    server = Server(app, settings)
+    server = PromptServer(app, settings)
     task = asyncio.create_task(_serve(server, sockets))
     await until(lambda: server.started or task.done())
     try:
@@ -49,6 +65,7 @@ async def running(app: FastAPI, settings: Settings) -> AsyncIterator[Running]:
         yield Running(server=server, port=sockets[0].getsockname()[1], task=task)
     finally:
         server.should_exit = True
+        server.told.set()
         await task
 
 
