@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from agent_core.agent import Agent
-from agent_core.aside import SMALL, Aside
+from agent_core.aside import SMALL
 from agent_core.errors import InvalidRequest, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
@@ -63,7 +63,7 @@ class Runner:
         self._writers = 0
         self._http = http
         self._threads = Threads()
-        self.aside = Aside()
+        self.aside = http.aside
         self._models: dict[str, Model] = {}
         self._validators = Validators()
         self._room = Room()

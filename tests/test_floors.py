@@ -23,6 +23,7 @@ TRANSPORT = {"fastapi", "starlette", "uvicorn", "sse_starlette", "ag_ui", "pydan
 
 ORDER = (
     "agent_core.names",
+    "agent_core.aside",
     "agent_core.clock",
     "agent_core.plain",
     "agent_core.sizes",
@@ -99,7 +100,6 @@ ORDER = (
     "agent_core.sessions.keeper",
     "agent_core.sessions.leases",
     "agent_core.gate",
-    "agent_core.aside",
     "agent_core.react.interrupts",
     "agent_core.react.edits",
     "agent_core.sessions.fork",

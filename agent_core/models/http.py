@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from agent_core.aside import Aside
 from agent_core.errors import ModelError
 from agent_core.models.failures import failed_status, failed_transport, secrets_in, snippet
 from agent_core.models.sse_lines import SseLines, too_long
@@ -116,10 +117,12 @@ class HttpClient:
 
     Use it as a context manager, or call `aclose`. Proxies and certificates are taken from the usual
     environment variables. Redirects are not followed, cookies are not kept, and ~/.netrc is not read.
+    `aside` is where a model makes the body of a request that is large.
     """
 
-    def __init__(self, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, timeouts: Timeouts | None = None, aside: Aside | None = None) -> None:
         self.timeouts = timeouts if timeouts is not None else Timeouts()
+        self.aside = aside if aside is not None else Aside()
         self._proxies: dict[str, str] = {}
         self._clients: dict[str, Any] = {}
         self._opening = asyncio.Lock()

@@ -24,6 +24,9 @@ OPENAI = "https://api.openai.com/v1"
 
 PATH = "/chat/completions"
 
+ENCODING = 100
+"""What a message weighs where it is about the work to encode it (`Aside`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenAIChat:
@@ -64,8 +67,15 @@ class OpenAIChat:
         headers = self._headers(base_url)
         limit = "max_completion_tokens" if base_url == OPENAI else "max_tokens"
         origin = self._origin(base_url)
-        body = encode_request(
-            self.name, request, replay_thinking=self.replay_thinking, media=self.media, limit=limit, origin=origin
+        body = await http.aside(
+            ENCODING * len(request.messages),
+            encode_request,
+            self.name,
+            request,
+            replay_thinking=self.replay_thinking,
+            media=self.media,
+            limit=limit,
+            origin=origin,
         )
         decoder = ChunkDecoder(provider=self.provider, model=self.name, hide=secrets_in(headers), origin=origin)
         try:

@@ -19,7 +19,14 @@ from agent_core.react.opening.request import Asked, Intake, read_request
 from agent_core.react.run import Run
 from agent_core.react.sameness import noted
 from agent_core.react.telling import tell_opening, tell_what_there_is
-from agent_core.sessions.entries import end_entry, message_entry, rewound_entry, run_entry, titled_entry
+from agent_core.sessions.entries import (
+    end_entry,
+    message_entry,
+    rewound_entry,
+    run_entry,
+    titled_entry,
+    weight_of,
+)
 from agent_core.sessions.history import state_since
 from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
@@ -39,7 +46,7 @@ async def begin(run: Run) -> RunStatus | None:
     answers = decided(run, run.history.pending_in(placing.messages))
     intake = _intake(run, placing, answers)
     if intake.told:
-        return tell_what_there_is(run, intake, answers)
+        return tell_what_there_is(run, intake, answers.unknown)
     messages = _path(run, placing, intake)
     results = [
         *settled(run, messages, answers, said=intake.says),
@@ -48,10 +55,8 @@ async def begin(run: Run) -> RunStatus | None:
     acted = () if intake.opens else run.history.turn.acted
     await run.aside(READING * len(acted), run.watch_over, acted)
     results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
-    had_state = run.history.state not in (None, {})
     await _store(run, intake, answers, results, said)
-    ours = [each for each in results if each.tool_call_id not in intake.answers]
-    tell_opening(run, intake, ours, answers, had_state=had_state)
+    tell_opening(run, intake, [each for each in results if each.tool_call_id not in intake.answers], answers.unknown)
     for trip in trips:
         run.tripped(trip)
     return None
@@ -152,7 +157,7 @@ async def _store(run: Run, intake: Intake, answers: Decided, results: list[Messa
     back = None
     if intake.rewind is not None:
         entries.append(rewound_entry(*ids, intake.rewind))
-        stood = _stood(run, intake.rewind)
+        stood = await _stood(run, intake.rewind)
         back = None if stood is None else change_to(stood[0], history)
     # In front of the messages: whoever goes back to these finds the state as it stood then.
     entries += [] if back is None else [back.entry(run.run_id)]
@@ -193,6 +198,8 @@ def _state(run: Run, back: StateChange | None) -> Any:
     return run.history.state if back is None else back.value
 
 
-def _stood(run: Run, after: str) -> tuple[Any] | None:
+async def _stood(run: Run, after: str) -> tuple[Any] | None:
     since = run.history.tree.since(after)
-    return state_since(run.entries, run.agent.name, since) if since else None
+    if not since:
+        return None
+    return await run.aside(weight_of(run.entries), state_since, run.entries, run.agent.name, since)

@@ -63,9 +63,15 @@ MAKE = (
 
 LOAD = (
     select(entries.c.run_id, entries.c.kind, entries.c.body, entries.c.lane, entries.c.seq, entries.c.session)
-    .where(entries.c.session == select(sessions.c.id).where(_named).scalar_subquery())
+    .where(
+        entries.c.session == select(sessions.c.id).where(_named).scalar_subquery(),
+        entries.c.seq > bindparam("behind"),
+    )
     .order_by(entries.c.seq)
+    .limit(bindparam("number"))
 )
+
+ROW = select(sessions.c.id).where(_named)
 
 IS_HELD = select(sessions.c.head).where(_held)
 STANDS = select(sessions.c.head, sessions.c.tip).where(

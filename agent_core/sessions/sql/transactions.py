@@ -4,11 +4,13 @@ Each function is one piece of work in a transaction of its caller's. What it rai
 changed.
 """
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 from sqlalchemy import Connection, delete
+from sqlalchemy.util import await_only
 
 from agent_core.errors import RunError
 from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of
@@ -25,6 +27,9 @@ BROKEN = -1
 
 FORGOTTEN = 3600.0
 """Seconds after which a worker that died has not even a row any more."""
+
+PAGE = 2_000
+"""Entries that are read, sealed or written in one go."""
 
 _END = 10**18  # behind every time and every id: where the first page begins
 _FILLING = "0" * 8192  # more than a page of either database
@@ -61,12 +66,31 @@ def break_lease(lease: Lease | None) -> None:
 
 
 def load(conn: Connection, continuity: Continuity, key: SessionKey) -> Sequence[Entry]:
-    found = conn.execute(statements.LOAD, {"user": key.user_id, "name": key.session_id}).all()
-    if found:
-        continuity.check_loaded(conn, key, found[-1].session, found[-1].seq)
-    return [
-        Entry(run_id=run_id, kind=kind, body=body, lane=lane, seq=seq) for run_id, kind, body, lane, seq, _ in found
-    ]
+    """Page by page: between two of them others have a turn. A session that is deleted meanwhile is empty."""
+    found = _entries(conn, key, 0)
+    row = found[0].session if found else None
+    loaded = list(map(_entry, found))
+    while found and len(found) == PAGE:
+        found = _entries(conn, key, loaded[-1].seq)
+        if (found[0].session if found else conn.execute(statements.ROW, _names(key)).scalar()) != row:
+            return ()
+        loaded += map(_entry, found)
+    if row is not None:
+        continuity.check_loaded(conn, key, row, loaded[-1].seq)
+    return loaded
+
+
+def _entries(conn: Connection, key: SessionKey, behind: int) -> Sequence[Any]:
+    return conn.execute(statements.LOAD, {**_names(key), "behind": behind, "number": PAGE}).all()
+
+
+def _entry(found: Any) -> Entry:
+    run_id, kind, body, lane, seq, _ = found
+    return Entry(run_id=run_id, kind=kind, body=body, lane=lane, seq=seq)
+
+
+def _names(key: SessionKey) -> dict[str, Any]:
+    return {"user": key.user_id, "name": key.session_id}
 
 
 def append(
@@ -89,7 +113,7 @@ def append(
             release(conn, lease)
         return lease.head, lease.tip
     continuity.check_held(conn, lease)
-    rows, tip = _seal(journal, lease, entries)
+    rows, tip = _seal(conn, journal, lease, entries)
     values = {
         **held,
         "old_head": lease.head,
@@ -100,7 +124,8 @@ def append(
         "at": at,
     }
     if conn.execute(statements.MOVE, values).rowcount:
-        conn.execute(statements.WRITE, rows)
+        for start in range(0, len(rows), PAGE):
+            conn.execute(statements.WRITE, rows[start : start + PAGE])
     elif conn.execute(statements.STANDS, held).first() != (values["new_head"], tip):
         continuity.examine(conn, lease.key, lease.row)
         raise LeaseLost
@@ -131,14 +156,12 @@ def cancel(conn: Connection, key: SessionKey, *, at: int) -> bool:
     return conn.execute(statements.CANCEL, values).rowcount > 0
 
 
-def find(conn: Connection, continuity: Continuity, key: SessionKey) -> SessionInfo | None:
-    continuity.check_database(conn, conn.execute(statements.IDENTITY).scalar())
+def find(conn: Connection, key: SessionKey) -> SessionInfo | None:
     found = conn.execute(statements.FIND, {"user": key.user_id, "name": key.session_id}).first()
     return None if found is None else _info(*found)
 
 
-def page(conn: Connection, continuity: Continuity, user_id: str, limit: int, after: str | None) -> Page:
-    continuity.check_database(conn, conn.execute(statements.IDENTITY).scalar())
+def page(conn: Connection, user_id: str, limit: int, after: str | None) -> Page:
     time, row = read_cursor(after) or (_END, _END)
     values = {"user": user_id, "time": time, "row": row, "number": limit + 1}
     found = conn.execute(statements.PAGE, values).all()
@@ -203,11 +226,15 @@ def _held(lease: Lease) -> dict[str, Any]:
     return {"row": lease.row, "held_fence": lease.fence, "me": lease.owner}
 
 
-def _seal(journal: Journal, lease: Lease, entries: Sequence[Entry]) -> tuple[list[dict[str, Any]], bytes]:
+def _seal(
+    conn: Connection, journal: Journal, lease: Lease, entries: Sequence[Entry]
+) -> tuple[list[dict[str, Any]], bytes]:
     """The rows of the entries, and the last one's mac."""
     tip = lease.tip
-    rows = []
+    rows: list[dict[str, Any]] = []
     for seq, entry in enumerate(entries, lease.head + 1):
+        if len(rows) % PAGE == PAGE - 1:
+            _give_way(conn)
         tip = journal.seal(tip, replace(entry, seq=seq))
         rows.append(
             {
@@ -221,6 +248,12 @@ def _seal(journal: Journal, lease: Lease, entries: Sequence[Entry]) -> tuple[lis
             }
         )
     return rows, tip
+
+
+def _give_way(conn: Connection) -> None:
+    """Let others have a turn, where this is not a thread of its own."""
+    if conn.dialect.is_async:
+        await_only(asyncio.sleep(0))
 
 
 def _title_of(entries: Sequence[Entry]) -> str | None:

@@ -10,6 +10,7 @@ from agent_core.errors import InvalidRequest
 from agent_core.messages import Message, ToolCall
 from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry, titled_entry
 from agent_core.sessions.history import history_of
+from agent_core.sessions.sql import transactions
 from agent_core.sessions.store import Lease, LeaseLost, Store
 from tests.agent_core.sessions.stores import KEY, entry, fill, key, names, opened, said, stop_clock, take, texts
 
@@ -51,6 +52,17 @@ async def test_entries_come_back_as_they_were(store: Store) -> None:
     assert [(each.run_id, each.kind, each.body, each.lane) for each in loaded] == [
         (each.run_id, each.kind, each.body, each.lane) for each in given
     ]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+async def test_a_session_of_several_pages_comes_back_whole(
+    store: Store, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "PAGE", 2)
+    await fill(store, KEY, *(entry(n) for n in range(number)))
+    await fill(store, KEY, entry(number))
+    assert [each.seq for each in await store.load(KEY)] == list(range(1, number + 2))
+    assert await texts(store) == [f"text {n}" for n in range(number + 1)]
 
 
 async def test_a_session_that_is_acquired_again_goes_on_where_it_ended(store: Store) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import Entry
+from agent_core.sessions.entries import Entry, SessionKey
 from agent_core.sessions.opening import open_store
-from agent_core.sessions.sql import postgres
+from agent_core.sessions.sql import postgres, transactions
 from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.postgres import PostgresBackend
 from agent_core.sessions.sql.store import SqlStore
@@ -363,3 +363,20 @@ async def test_without_its_driver_it_says_what_to_install(tmp_path: Path, monkey
 async def test_workers_must_have_the_same_key(postgres_url: str, tmp_path: Path, store: SqlStore) -> None:
     with pytest.raises(StoreError, match="another key"):
         await open_store(postgres_url, tmp_path / "another", lease_seconds=30)
+
+
+async def test_a_session_that_is_deleted_while_it_is_read_is_empty(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "PAGE", 2)
+    await store.append(await take(store), [entry(n) for n in range(4)], release=True)
+    read = transactions._entries
+
+    def late(conn: Connection, whose: SessionKey, behind: int) -> Any:
+        if behind == 2:
+            conn.execute(text("DELETE FROM entries"))
+            conn.execute(text("DELETE FROM sessions"))
+        return read(conn, whose, behind)
+
+    monkeypatch.setattr(transactions, "_entries", late)
+    assert list(await store.load(KEY)) == []
