@@ -67,7 +67,7 @@ async def test_a_person_decides_about_a_call(
 
 
 @clients
-async def test_a_page_that_is_loaded_again_goes_on(browser: Browser, client: str) -> None:
+async def test_a_page_that_is_loaded_again_goes_on_and_edits(browser: Browser, client: str) -> None:
     async with desk(browser, client) as at:
         await at.tab.say("note:x")
         await at.tab.say("two")
@@ -78,4 +78,6 @@ async def test_a_page_that_is_loaded_again_goes_on(browser: Browser, client: str
         turns = [user("note:x"), CALLED, result("noted x"), answer("2. noted x"), user("two"), answer("3. two")]
         assert at.clerk.seen[-1] == [*turns, user("three")]
         assert at.said()[-1] == answer("4. three")
+        await at.edit("three", "third", anew=True)
+        assert at.clerk.seen[-1] == [*turns, user("third")]
         assert at.done == ["note x"]

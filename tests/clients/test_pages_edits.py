@@ -136,19 +136,3 @@ async def test_in_assistant_uis_branch_picker_the_answer_that_is_shown_is_the_on
         assert at.said() == [user("one"), answer("1. one"), user("two"), answer("3. two")]
         await at.tab.say("four")
         assert at.clerk.seen[-1] == [user("one"), answer("1. one"), user("two"), answer("3. two"), user("four")]
-
-
-@clients
-async def test_what_a_page_has_that_was_loaded_again_is_edited(browser: Browser, client: str) -> None:
-    async with desk(browser, client) as at:
-        await at.tab.say("note:x")
-        await at.tab.say("two")
-        before = at.said()
-        await at.tab.reload(sees="3. two")
-        assert at.said() == before
-        await at.tab.say("three")
-        turns = [user("note:x"), CALLED, result("noted x"), answer("2. noted x"), user("two"), answer("3. two")]
-        assert at.clerk.seen[-1] == [*turns, user("three")]
-        await at.edit("three", "third", anew=True)
-        assert at.clerk.seen[-1] == [*turns, user("third")]
-        assert at.done == ["note x"]

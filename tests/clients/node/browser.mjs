@@ -10,9 +10,9 @@ import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { answer, obey } from "./lines.mjs";
 
 const [executablePath] = process.argv.slice(2);
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -184,17 +184,8 @@ const commands = {
   },
 };
 
-process.stdout.write(`${JSON.stringify({ origin })}\n`);
-for await (const line of createInterface({ input: process.stdin })) {
-  const { do: what, ...given } = JSON.parse(line);
-  let answer;
-  try {
-    answer = await commands[what](given);
-  } catch (error) {
-    answer = { failed: String(error?.stack ?? error) };
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-}
+answer({ origin });
+await obey(commands);
 await context.close();
 server.close();
 rmSync(profile, { recursive: true, force: true });

@@ -5,8 +5,8 @@
 // A command is {"do": "run", …}; what each takes stands at the functions in `commands`.
 import { HttpAgent, runHttpRequest, transformHttpEventStream } from "@ag-ui/client";
 import { randomUUID } from "node:crypto";
-import { createInterface } from "node:readline";
 import { from } from "rxjs";
+import { obey } from "./lines.mjs";
 import { follow, framesOf, resuming } from "./streams.mjs";
 
 const [base] = process.argv.slice(2);
@@ -120,13 +120,4 @@ const commands = {
   },
 };
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const { do: what, ...given } = JSON.parse(line);
-  let answer;
-  try {
-    answer = await commands[what](given);
-  } catch (error) {
-    answer = { failed: String(error?.stack ?? error) };
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-}
+await obey(commands);
