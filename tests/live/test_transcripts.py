@@ -8,12 +8,14 @@ import httpx
 import pytest
 
 from agent_core import Agent, tool
+from agent_core.sessions.entries import SessionKey
 from app.settings import Settings
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, calls, says
 from tests.live.test_disconnects import quiet
 from tests.live.test_openai import PICK, ask, post, stream
 from tests.live.test_openai import text_of as said_in
+from tests.live.two_servers import pair
 from tests.serving import frames_of, opened, run, run_input, serving, text_of, types_of
 
 S1 = {"x-session-id": "s1"}
@@ -68,6 +70,50 @@ async def test_the_same_request_twice_at_once_runs_its_tool_once_and_both_are_to
     assert (work.done, len(work.model.requests), text_of(one)) == (1, 2, "one")
     assert types_of(two) == (types_of(one) if same else ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"])
     assert one[-1] == two[-1] or not same
+
+
+async def test_where_a_busy_session_refuses_the_same_run_id_joins_and_another_is_a_409() -> None:
+    go_on = asyncio.Event()
+    work = Work([go_on, *says("one")], says("never"))
+    async with serving(work.agent, settings=Settings(store="memory", when_busy="reject")) as up:
+        body = run_input("go", runId="r1")
+        first = asyncio.create_task(run(up.url, body))
+        await work.model.streaming.wait()
+        second = asyncio.create_task(run(up.url, body))
+        async with opened(up.url, body | {"runId": "r2"}) as response:
+            assert (response.status_code, b"session_busy" in await response.aread()) == (409, True)
+        runs = up.server.app.state.services.runs
+        await until(lambda: next(iter(runs._runs))._readers == 2)
+        go_on.set()
+        assert [text_of(await each) for each in (first, second)] == ["one", "one"]
+    assert len(work.model.requests) == 1
+
+
+@pytest.mark.parametrize("same", [True, False])
+async def test_two_requests_at_once_through_two_servers_mean_what_they_mean_through_one(
+    same: bool, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    work = Work(says("zero"), calls(("work", "{}")), [go_on, *says("one")], says("two"))
+    async with pair(tmp_path, work.agent) as (one, two):
+        start = run_input("start", runId="r0")
+        [end] = [each for each in await run(one.url, start) if each["type"] == "TEXT_MESSAGE_START"]
+        front = [*start["messages"], {"id": end["messageId"], "role": "assistant", "content": "zero"}]
+        go, other = run_input("go"), run_input("something else")
+        go["messages"] = [*front, *go["messages"]]
+        other["messages"] = [*front, *other["messages"]]
+        first = asyncio.create_task(run(one.url, go))
+        await work.model.streaming.wait()
+        second = asyncio.create_task(run(two.url, go | {"runId": "again"} if same else other))
+        await until(lambda: len(two.server.app.state.services.runs) == 1)
+        go_on.set()
+        assert text_of(await first) == "one"
+        told = await second
+    assert work.done == 1
+    if same:
+        assert types_of(told) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    else:
+        assert work.seen() == ["start", "zero", "go", "", "worked", "one", "something else"]
 
 
 async def test_an_approval_under_the_interrupted_run_s_id_is_no_repetition() -> None:
@@ -212,6 +258,34 @@ async def test_the_very_body_twice_at_once_is_answered_once(streamed: bool) -> N
             messages = (await http.get("/sessions/s1/messages")).json()["messages"]
     assert [each["role"] for each in messages] == ["user", "assistant", "tool", "assistant"]
     assert (work.done, len(work.model.requests)) == (1, 2)
+
+
+async def test_the_very_body_again_after_its_client_has_left_is_gone_on_with_and_then_a_new_question() -> None:
+    work = Work(calls(("work", "{}")), [*says("half"), asyncio.Event()], says("one"), says("two"))
+    async with serving(work.agent) as up:
+        left = asyncio.create_task(post(up.url, ask("go"), **S1))
+        await work.model.streaming.wait()
+        left.cancel()
+        await asyncio.wait({left})
+        await until(lambda: quiet(up))
+        assert said(await post(up.url, ask("go"), **S1)) == "one"
+        assert (work.done, work.seen()) == (1, ["go", "", "worked"])
+        assert said(await post(up.url, ask("go"), **S1)) == "two"
+    assert work.seen() == ["go", "", "worked", "one", "go"]
+
+
+async def test_the_very_body_again_after_a_crash_is_gone_on_with(tmp_path: Path) -> None:
+    work = Work(calls(("work", "{}")), says("one"), says("two"))
+    settings = Settings(store="sqlite", data_dir=tmp_path)
+    async with serving(work.agent, settings=settings) as up:
+        await post(up.url, ask("go"), **S1)
+        store, key = up.server.app.state.services.engine.store, SessionKey(user_id="local", session_id="s1")
+        entries = [each for each in await store.load(key) if each.kind != "end"][:-1]
+        crashed = SessionKey(user_id="local", session_id="s2")
+        lease = await store.acquire(crashed, "lost")
+        await store.append(lease, entries, release=True)
+        assert said(await post(up.url, ask("go"), **{"x-session-id": "s2"})) == "two"
+    assert (work.done, work.seen()) == (1, ["go", "", "worked"])
 
 
 async def test_the_very_body_again_is_told_calls_that_nobody_has_read() -> None:

@@ -110,6 +110,8 @@ class _Placer:
                 self.known[at] = Place(at, node, message)
         ends = [at for at, each in self.known.items() if each.message.role != "tool"]
         path, hidden = self._path(ends)
+        if hidden:
+            self._show(path)
         found = Placing(path=path, hidden=hidden)
         found.waiting = clients(found.messages)
         self._take_results(found)
@@ -145,6 +147,14 @@ class _Placer:
         if last is None or last.shown:
             return shown, False
         return self.tree.nodes(last), True
+
+    def _show(self, path: list[Node]) -> None:
+        """The path is shown again: of two versions of a message its own counts now."""
+        versions = {node.message.id: node for node in path}
+        for at, each in self.known.items():
+            node = versions.get(each.message.id)
+            if node is not None and node.message.role == each.message.role:
+                self.known[at] = Place(at, node, each.message)
 
     def _take_results(self, found: Placing) -> None:
         """Tool messages: an answer to a call that waits for the client; a result that we have, where it stands

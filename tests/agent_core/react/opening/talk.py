@@ -18,7 +18,7 @@ from agent_core.messages import Message, Role, ToolCall
 from agent_core.models.base import ModelRequest
 from agent_core.react.run import Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey
+from agent_core.sessions.entries import MessageBody, SessionKey, body_of
 from agent_core.sessions.history import History, history_of
 from agent_core.tools.base import ToolSpec
 from agent_core.tools.function import tool
@@ -129,6 +129,11 @@ class Talk:
 
     async def texts(self) -> list[str]:
         return [each.text for each in await self.shown()]
+
+    async def said(self) -> list[str]:
+        """The texts of all that was ever said, also of what is not shown any more."""
+        bodies = [body_of(entry) for entry in await self.engine.store.load(KEY) if entry.kind == "message"]
+        return [body.message.text for body in bodies if isinstance(body, MessageBody)]
 
     async def call(self) -> ToolCall:
         """The last call that was made."""

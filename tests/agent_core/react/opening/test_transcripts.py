@@ -599,6 +599,14 @@ async def test_the_branch_that_was_picked_is_what_the_model_sees() -> None:
     assert [each.id for each in await talk.shown()][:3] == [*(each.id for each in second), "u3"]
 
 
+async def test_of_two_versions_under_one_id_that_of_the_branch_counts_which_is_shown_again() -> None:
+    talk = Talk()
+    first = await asked(talk, "q1")
+    await talk.ask(said("u1", "q1, edited"))
+    events = await talk.ask(*first, said("u2", "q2"))
+    assert (ignored(events), talk.seen) == ([], ["q1", "answer to q1", "q2"])
+
+
 async def test_a_question_that_was_rewound_away_is_asked_anew_and_the_bytes_of_an_old_run_are_told() -> None:
     talk = Talk()
     transcript = await asked(talk, "q1", "q2")
