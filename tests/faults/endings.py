@@ -28,6 +28,9 @@ DRAIN = 3.0
 """Seconds that the runs get."""
 
 PROGRAMS = {"tool": "mark hold:t{} say:1", "answer": "say:1000000", "ends": "mark say:3:ends"}
+PACE = 0.02
+"""Seconds between two pieces of an answer at most: the others must leave room for those that are about to be done."""
+
 KINDS = ("tool", "answer", "waits", "ends", "answer")
 """What the runs do, in turn. One that waits does so for the tool's run before it."""
 
@@ -42,11 +45,8 @@ class Ended:
 
 async def end_with_runs(folder: Path, runs: int) -> Ended:
     """Raises AssertionError for whatever is not as it must be."""
-    ledger = Ledger()
-    async with (
-        Gatehouse() as gate,
-        started(folder, {"FAULTS_GATE": str(gate.port), "OSTINATO_DRAIN_SECONDS": str(DRAIN)}) as worker,
-    ):
+    ledger, variables = Ledger(), {"OSTINATO_DRAIN_SECONDS": str(DRAIN), "FAULTS_PACE": str(PACE)}
+    async with Gatehouse() as gate, started(folder, {**variables, "FAULTS_GATE": str(gate.port)}) as worker:
         async with calling(worker.url) as http:
             opened = await _open_runs(http, gate, ledger, runs)
             began = monotonic()
