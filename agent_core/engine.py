@@ -299,7 +299,8 @@ class Session:
         return await self._engine.interrupt(user_id=self.key.user_id, session_id=self.key.session_id, run_id=run_id)
 
     async def snapshot(self) -> bytes:
-        """The whole session as it stands, as JSON; `restore` takes it back."""
+        """The whole session as it stands, as JSON; `restore` takes it back. Raises RunError."""
+        await self._engine.store.find(self.key)  # which tells where this is another database than before
         entries = await self._engine.store.load(self.key)
         return await self._engine.aside(weight_of(entries), snapshot_of, entries)
 

@@ -24,10 +24,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Decided:
-    """The decisions of this run's answers, each under its interrupt's id, and the ids that nobody knows."""
+    """The decisions of this run's answers, each under its interrupt's id, and the ids that nobody knows; `late` are
+    those of interrupts that did not wait any more when the answer came, and had none before: the user has moved on."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
 
     def entries(self, run: Run) -> list[Entry]:
         return [answered_entry(run.run_id, each, decision) for each, decision in self.decisions.items()]
@@ -40,7 +42,7 @@ def decided(run: Run, waiting: Sequence[Interrupt]) -> Decided:
     """
     found = Decided()
     pending = {each.id: each for each in waiting}
-    known = {each.id for each in run.history.asked.values()} | set(run.history.decisions)
+    asked = {each.id for each in run.history.asked.values()}
     now = now_ms()
     for answer in run.input.answers:
         interrupt = pending.get(answer.interrupt_id)
@@ -50,7 +52,9 @@ def decided(run: Run, waiting: Sequence[Interrupt]) -> Decided:
                 decision = Decision(kind="approved")  # they were sent back as they were
             _check_edit(run, interrupt, answer, decision)
             found.decisions.setdefault(interrupt.id, decision)
-        elif answer.interrupt_id not in known:
+        elif answer.interrupt_id in asked and answer.interrupt_id not in run.history.decisions:
+            found.late.append(answer.interrupt_id)
+        elif answer.interrupt_id not in run.history.decisions:
             found.unknown.append(answer.interrupt_id)
     return found
 

@@ -46,7 +46,7 @@ async def begin(run: Run) -> RunStatus | None:
     answers = decided(run, run.history.pending_in(placing.messages))
     intake = _intake(run, placing, answers)
     if intake.told:
-        return tell_what_there_is(run, intake, answers.unknown)
+        return tell_what_there_is(run, intake, answers)
     messages = _path(run, placing, intake)
     results = [
         *settled(run, messages, answers, said=intake.says),
@@ -55,8 +55,10 @@ async def begin(run: Run) -> RunStatus | None:
     acted = () if intake.opens else run.history.turn.acted
     await run.aside(READING * len(acted), run.watch_over, acted)
     results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
+    had_state = run.history.state not in (None, {})
     await _store(run, intake, answers, results, said)
-    tell_opening(run, intake, [each for each in results if each.tool_call_id not in intake.answers], answers.unknown)
+    ours = [each for each in results if each.tool_call_id not in intake.answers]
+    tell_opening(run, intake, ours, answers, had_state=had_state)
     for trip in trips:
         run.tripped(trip)
     return None

@@ -36,9 +36,10 @@ def _merged(before: Any, after: Any, now: Any, level: int) -> Any:
         at = level + 1
         found = ((k, _merged(old.get(k, _GONE), after.get(k, _GONE), now.get(k, _GONE), at)) for k in keys)
         return {key: value for key, value in found if value is not _GONE}
-    if isinstance(before, list) and isinstance(after, list) and isinstance(now, list):
-        size = len(before)
-        if same_json(before, after[:size]) and same_json(before, now[:size]):
+    if isinstance(after, list) and isinstance(now, list):
+        old_list = [] if before is _GONE else before  # no list yet is an empty one
+        size = len(old_list) if isinstance(old_list, list) else 0
+        if same_json(old_list, after[:size]) and same_json(old_list, now[:size]):
             return [*now, *after[size:]]
     return after
 

@@ -14,10 +14,11 @@ from starlette.responses import Response
 
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
-from agent_core.events import AgentEnd, FinalOutput, RequireExternalExecution, RunFailed
+from agent_core.events import AgentEnd, Custom, FinalOutput, RequireExternalExecution, RunFailed
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import new_id
 from agent_core.names import RUN_ID
+from agent_core.react.telling import ANSWER_IGNORED
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, weight_of
 from agent_core.sessions.leases import answer_of
@@ -174,6 +175,7 @@ async def _whole(request: Request, served: ServedRun) -> Response:
     attached = served.attach()
     answer: dict[str, str] | None = None
     calls: tuple[str, ...] = ()
+    ignored: list[str] = []
     try:
         end: AgentEnd | RunFailed = RunFailed(run_id=served.run_id, code="internal", message="")
         async with aclosing(batches_of(request, attached)) as batches:
@@ -183,6 +185,8 @@ async def _whole(request: Request, served: ServedRun) -> Response:
                         answer = {"id": event.reply_id, "role": "assistant", "content": event.text}
                     elif isinstance(event, RequireExternalExecution):
                         calls = event.call_ids
+                    elif isinstance(event, Custom) and event.name == ANSWER_IGNORED:
+                        ignored.append(event.value["interruptId"])
                     elif isinstance(event, AgentEnd | RunFailed):
                         end = event
     finally:
@@ -195,7 +199,7 @@ async def _whole(request: Request, served: ServedRun) -> Response:
         "message": answer,
         "interrupts": interrupts_of(end.interrupts),
     }
-    return json(told | ({"waiting": calls} if calls else {}))
+    return json(told | ({"waiting": calls} if calls else {}) | ({"ignored": ignored} if ignored else {}))
 
 
 async def _taken(request: Request, served: ServedRun) -> Response:

@@ -38,6 +38,8 @@ async def find_past(engine: Engine, key: SessionKey, run_id: str) -> Past | None
     A run without an end whose worker is gone has failed as `worker_lost`. Raises HeldElsewhere while
     another worker, or this one for somebody else, has the session, and RunError where the store fails.
     """
+    if await answer_of(engine.store.find(key)) is None:  # raises on another database than before
+        return None
     entries = await answer_of(engine.store.load(key))
     found = await engine.aside(weight_of(entries), _find, entries, run_id)
     if found is None:

@@ -180,6 +180,25 @@ async def test_an_unknown_interrupt_is_told_and_changes_nothing() -> None:
     assert desk.done == []
 
 
+async def test_an_answer_that_comes_when_the_user_has_gone_on_is_told_and_changes_nothing() -> None:
+    desk = Desk(calls(SEND), says("as you like"), says("hm"))
+    (interrupt,) = waits(await desk.ask())
+    await desk.ask("never mind")
+    for text in (None, "and now"):
+        events = await desk.ask(text, yes(interrupt))
+        told = [(event.name, event.value) for event in events if isinstance(event, Custom)]
+        assert told == [("answer_ignored", {"interruptId": interrupt.id})]
+    assert desk.done == []
+
+
+async def test_an_answer_that_was_taken_before_is_nothing_to_be_told_of() -> None:
+    desk = Desk(calls(SEND), says("done"))
+    (interrupt,) = waits(await desk.ask())
+    await desk.ask(None, yes(interrupt))
+    events = await desk.ask(None, yes(interrupt))
+    assert [event for event in events if isinstance(event, Custom)] == []
+
+
 @pytest.mark.parametrize("payload", [None, "yes", {}, {"approved": "yes"}, {"approved": True, "arguments": [1]}])
 async def test_an_answer_of_the_wrong_shape_is_refused_and_leaves_everything_pending(payload: Any) -> None:
     desk = Desk(calls(SEND), says("done"))

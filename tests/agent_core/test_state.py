@@ -252,3 +252,37 @@ async def test_many_operations_are_not_left_to_be_applied_again_at_each_reading(
     bodies = [body for entry in entries if isinstance(body := body_of(entry), StateBody)]
     assert [body.patch is None for body in bodies] == [True, *([False] * 3 + [True]) * 2, False, False, False]
     assert history_of(entries, "a").state == state
+
+
+async def test_a_state_that_an_edit_takes_back_to_nothing_is_told() -> None:
+    agent = Agent(
+        "a", ScriptedModel([calls(("put", '{"name": "x", "value": 1}')), says("ok"), says("ok")]), tools=TOOLS
+    )
+    question = Message(id="u1", role="user", content="go")
+    async with Engine() as engine:
+        [first] = states(await events_of(engine, agent, RunInput(messages=(question,), state={})))
+        assert isinstance(first, StateSnapshot)
+        assert first.value == {"x": 1}
+        edited = Message(id="u1", role="user", content="go on")
+        [told] = states(await events_of(engine, agent, RunInput(messages=(edited,), state={})))
+        assert isinstance(told, StateSnapshot)
+        assert told.value == {}
+        again = Message(id="u1", role="user", content="go on and on")
+        assert states(await events_of(engine, agent, RunInput(messages=(again,), state={}))) == []
+
+
+async def test_calls_side_by_side_that_begin_a_list_keep_all_its_items() -> None:
+    together = asyncio.Barrier(3)
+
+    @tool
+    async def push(context: ToolContext, value: int) -> str:
+        """Put a value at the end of the list."""
+        context.state.setdefault("items", []).append(value)
+        await together.wait()
+        return "pushed"
+
+    asked = calls(*(("push", f'{{"value": {value}}}') for value in range(3)))
+    agent = Agent("a", ScriptedModel([asked, says("ok")]), tools=[push], parallel_tool_calls=True)
+    async with Engine() as engine:
+        await events_of(engine, agent, said())
+        assert sorted((await stored(engine))["items"]) == [0, 1, 2]

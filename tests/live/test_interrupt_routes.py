@@ -356,3 +356,14 @@ def test_the_table_names_every_route() -> None:
     routes = {route.path for route in interrupts.router.routes if isinstance(route, APIRoute)}
     named = {path.partition("?")[0].replace("op/a", "{operation_id:path}") for _, path, _ in ROUTES}
     assert routes == {f"/sessions/{{session_id}}{path}" for path in named}
+
+
+async def test_an_answer_that_comes_too_late_is_told() -> None:
+    desk = Desk(calls(SEND), says("as you like"))
+    async with at(desk) as (up, http):
+        [interrupt] = await waiting(http)
+        await run(up.url, run_input("never mind"))
+        late = yes(interrupt)
+        answer = (await resume(http, late)).json()
+        assert (answer["status"], answer["ignored"]) == ("completed", [interrupt["id"]])
+        assert desk.done == []

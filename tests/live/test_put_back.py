@@ -128,5 +128,16 @@ async def test_a_server_on_another_database_than_before_is_not_ready(data: Path,
         for thread in ("lost", "kept", "new"):
             response = await http.post("/agui", json=run_input("hi", thread=thread))
             assert (response.status_code, response.json()["error"]["code"]) == (503, "store_unavailable")
+        ways = [*WAYS.values(), ("GET", "/sessions", {}), ("POST", "/sessions/lost/import", {})]
+        for method, path, rest in sorted(ways, key=lambda way: way[0]):  # a run's own failure can be read again
+            headers = {"x-session-id": "lost"} if path.startswith("/v1") else {}
+            response = await http.request(method, path, headers=headers, **rest)
+            assert (path, response.status_code) == (path, 503)
+            assert response.json()["error"]["code"] == "store_unavailable"
         assert (await http.get("/readyz")).status_code == 503
         assert (await http.get("/healthz")).status_code == 200
+    store = await open_store("sqlite", data, lease_seconds=30)
+    async with Engine(store=store) as engine:
+        with pytest.raises(RunError) as caught:
+            await engine.session("local", "kept").snapshot()
+        assert caught.value.code == "store_unavailable"

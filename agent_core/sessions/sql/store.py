@@ -79,11 +79,13 @@ class SqlStore:
         return await self._backend.run(Work(do=lambda conn: transactions.cancel(conn, key, at=at)))
 
     async def find(self, key: SessionKey) -> SessionInfo | None:
-        return await self._backend.run(Work(do=lambda conn: transactions.find(conn, key), durable=False))
+        return await self._backend.run(
+            Work(do=lambda conn: transactions.find(conn, self._continuity, key), durable=False)
+        )
 
     async def page(self, user_id: str, limit: int, after: str | None = None) -> Page:
         return await self._backend.run(
-            Work(do=lambda conn: transactions.page(conn, user_id, limit, after), durable=False)
+            Work(do=lambda conn: transactions.page(conn, self._continuity, user_id, limit, after), durable=False)
         )
 
     async def delete(self, lease: Lease) -> None:

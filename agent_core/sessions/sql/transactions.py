@@ -156,12 +156,14 @@ def cancel(conn: Connection, key: SessionKey, *, at: int) -> bool:
     return conn.execute(statements.CANCEL, values).rowcount > 0
 
 
-def find(conn: Connection, key: SessionKey) -> SessionInfo | None:
+def find(conn: Connection, continuity: Continuity, key: SessionKey) -> SessionInfo | None:
+    continuity.check_database(conn, conn.execute(statements.IDENTITY).scalar())
     found = conn.execute(statements.FIND, {"user": key.user_id, "name": key.session_id}).first()
     return None if found is None else _info(*found)
 
 
-def page(conn: Connection, user_id: str, limit: int, after: str | None) -> Page:
+def page(conn: Connection, continuity: Continuity, user_id: str, limit: int, after: str | None) -> Page:
+    continuity.check_database(conn, conn.execute(statements.IDENTITY).scalar())
     time, row = read_cursor(after) or (_END, _END)
     values = {"user": user_id, "time": time, "row": row, "number": limit + 1}
     found = conn.execute(statements.PAGE, values).all()
