@@ -10,6 +10,7 @@ from tests.faults.crashes import crash_again_and_again
 from tests.faults.cuts import cut_at_each
 from tests.faults.endings import DRAIN, drain_beside_another, end_with_runs
 from tests.faults.kills import kill_again_and_again
+from tests.faults.memory import MB, Memory, cut_off, keep_halves, keep_heavy_events
 from tests.faults.outages import FAULTS, break_the_store
 from tests.faults.pairs import LEASE, run_through_both
 from tests.faults.pauses import pause_again_and_again
@@ -106,6 +107,22 @@ async def pairs(folder: Path) -> Figure:
     )
 
 
+async def events(folder: Path) -> Figure:
+    return _grown(await keep_heavy_events(folder, 16 * MB, 200), 120)
+
+
+async def halves(folder: Path) -> Figure:
+    return _grown(await keep_halves(folder, 160, 1_250_000), 140)
+
+
+async def deaf(folder: Path) -> Figure:
+    return _grown(await cut_off(folder, 60, 16 * MB), 60)
+
+
+def _grown(memory: Memory, most: float) -> Figure:
+    return Figure(measured=f"{memory.more:.0f} MB (before: {memory.before:.0f})", passed=memory.more <= most)
+
+
 def _dot(done: int) -> None:
     if done % 10 == 0:
         print(".", end="", flush=True)
@@ -199,5 +216,26 @@ CHECKS = (
         how=f"10 times; a heartbeat each {LEASE / 3:g} s",
         limit=f"no overlap; stopped within {LEASE / 3 + 1:g} s (a heartbeat + 1)",
         measure=pairs,
+    ),
+    Check(
+        name="events",
+        what="Memory that heavy events of 800 runs take, 16 MB of which may be kept (`OSTINATO_LOG_BYTES`)",
+        how="200 long answers, 200 interrupts, 200 runs with much progress, 200 with an image of 600 kB as a result",
+        limit="120 MB",
+        measure=events,
+    ),
+    Check(
+        name="halves",
+        what="Memory that 160 unnamed conversations take that wait for their clients, 1.25 MB each",
+        how="`/v1/chat/completions` with tools of both sides, in memory; 64 MB may be kept",
+        limit="140 MB",
+        measure=halves,
+    ),
+    Check(
+        name="deaf",
+        what="Memory that is taken when 60 clients that never read are cut off in the same moment",
+        how="AG-UI on SQLite, an endless answer to each; the highest beside what was there before",
+        limit="60 MB",
+        measure=deaf,
     ),
 )
