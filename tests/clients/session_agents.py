@@ -1,5 +1,5 @@
 """Agents for the tests of sessions: one that tells what it was sent, one that keeps count in the session's
-state, and one whose work is never done. Served beside the demo's own.
+state and whose digging is never done, and one whose answer never ends. Served beside the demo's own.
 """
 
 import asyncio
@@ -49,6 +49,19 @@ class Worker:
                 yield TextPiece(f"{message.status}: {message.text}\n")
 
 
+@dataclass(frozen=True, slots=True)
+class Endless:
+    """Begins an answer, and never comes to its end."""
+
+    provider: str = "test"
+    name: str = "endless"
+
+    async def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:
+        for number in range(10):
+            yield TextPiece(f"{number} ")
+        await asyncio.Event().wait()
+
+
 @tool
 def note(word: str, context: ToolContext) -> str:
     """Write a word down in the session's state."""
@@ -89,5 +102,6 @@ async def dig(word: str) -> str:
 
 echo = Agent("echo", Echo(), max_iterations=2)
 worker = Agent("worker", Worker(), tools=[note, tally, put, spoil, dig])
+endless = Agent("endless", Endless())
 
-agents = [echo, worker, demo, clock]
+agents = [echo, worker, endless, demo, clock]

@@ -129,10 +129,10 @@ async def test_an_event_source_that_connects_again_is_told_how_the_run_ended(tmp
     async with page_at(tmp_path) as (place, client):
         with place.served():
             done = await client.tell("post", agent="echo", body=input_of("hello", "t", "r1"))
-            await client.ask("post", agent="demo", body=input_of("slow", "s", "r2"), headers=STAY, cut=5)
+            await client.ask("post", agent="endless", body=input_of("go", "s", "r2"), headers=STAY, cut=5)
             begun = await client.answer()
             await client.ask("follow", thread="s", runId="r2", after=begun["frames"][-1]["id"])
-            await under_way(place, "s", "demo", "user")
+            await under_way(place, "s", "endless", "user")
         cut = await client.answer()
         assert cut["refused"]
         with place.served():
