@@ -9,7 +9,7 @@ MODEL ?=
 PORT ?= 8000
 BENCH ?=
 ONLY ?=
-PROCESSES ?= 2
+PROCESSES ?= 3
 
 .PHONY: install run test fuzz check bench accept clients lock clean
 
@@ -31,8 +31,9 @@ endif
 run: install
 	$(BIN)/ostinato serve --port $(PORT) $(if $(MODEL),--model $(MODEL))
 
-# In two processes at once, which take tests from each other in the end: PROCESSES=0 runs them in one. What is imported
-# is compiled once, and not by each of the hundreds of processes that the tests start.
+# In three processes at once, also on two cores, because tests wait nearly as long as they work; who is done takes tests
+# from the others. PROCESSES=0 runs them in one. What is imported is compiled once, and not by each of the hundreds of
+# processes that the tests start.
 test: install
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
