@@ -291,14 +291,14 @@ async def test_a_store_that_fails_before_the_run_began_is_a_status_and_no_stream
         async def fails(*_: object, **__: object) -> None:
             raise RunError("store_unavailable")
 
-        whole = store.load
-        store.load = fails
+        whole = store.load, store.find
+        store.load = store.find = fails
         body = input_of("t")
         answer = await to.http.post(f"{up.url}/agui", json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable")
         gone = await to.http.get(to.path(input_of("t")))
         assert gone.status_code == 503
-        store.load = whole
+        store.load, store.find = whole
         async with to.post(input_of("t")) as response:
             assert text_of(frames([each async for each in numbered_frames_of(response)])) == "hi"
     await until(lambda: quiet(up))
