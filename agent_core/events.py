@@ -20,7 +20,7 @@ from agent_core.clock import utc_now
 from agent_core.errors import Code
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, Part, ResultStatus
-from agent_core.sizes import size_of
+from agent_core.sizes import members_of, size_of
 from agent_core.usage import Usage
 
 OVERHEAD = 96
@@ -58,7 +58,7 @@ class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_
     def weight(self) -> int:
         """Roughly the bytes that the event takes, for whoever keeps it. Here all members count; the classes of
         which there are many, or whose values may be large, have a quicker way of their own."""
-        return OVERHEAD + sum(size_of(getattr(self, name)) for name in self.__struct_fields__ if name not in SHARED)
+        return OVERHEAD + sum(size_of(getattr(self, name)) for name in members_of(self.__class__, SHARED))
 
 
 class AgentStart(Event, frozen=True, kw_only=True):

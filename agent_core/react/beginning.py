@@ -69,6 +69,8 @@ def _clients(run: Run, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 async def _placing(run: Run) -> Placing:
+    if run.history.tree.empty:
+        return Placing(path=[])  # there is nothing to place anything in
     return await run.aside(
         READING * (len(run.history.message_ids) + len(run.input.messages)),
         place_messages,
