@@ -123,8 +123,6 @@ async def test_a_key_is_made_as_the_page_says(tmp_path: Path) -> None:
     ],
 )
 async def test_an_anchor_is_copied_and_verified_with(folder: Path, tool: str, words: str, rest: str) -> None:
-    if tool == "rsync" and shutil.which(tool) is None:
-        pytest.skip("rsync is not installed, and nothing else needs it")
     skip_without(shutil.which(tool) is not None, f"{tool} is not installed")
     (folder / "elsewhere").mkdir()
     assert shell(f"{said(words)} {rest}", folder) == (0, "")
