@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Mapping
 from functools import cache
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -19,6 +21,8 @@ def size_of(value: object) -> int:
         return sys.getsizeof(value)
     if value is None:
         return 0
+    if value == ():
+        return OBJECT
     total, left = 0, [value]
     while left:
         each = left.pop()
@@ -41,8 +45,15 @@ def size_of(value: object) -> int:
 
 @cache
 def members_of(struct: type[Struct], aside: frozenset[str]) -> tuple[str, ...]:
-    """The names of a class's members, but for these."""
-    return tuple(name for name in struct.__struct_fields__ if name not in aside)
+    """The names of a class's members, but for these, and for those that are never large."""
+    hints = get_type_hints(struct)
+    return tuple(name for name in struct.__struct_fields__ if name not in aside and not _is_small(hints[name]))
+
+
+def _is_small(hint: Any) -> bool:
+    """Whether all values of this type are a number, or one of a few words."""
+    inner = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return all(each in (int, float, bool, type(None)) or get_origin(each) is Literal for each in inner)
 
 
 def size_of_json(text: bytes) -> int:

@@ -14,6 +14,7 @@ from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from agent_core.aside import SMALL
 from agent_core.events import Event
 from app.connection import TRANSPORT
 from app.runs.feeding import fed, weight_of
@@ -155,7 +156,9 @@ async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | No
             for piece in pieces(await aside(weight_of(missed.events), rejoin, missed.events, missed.number)):
                 yield piece
         ended = not events and missed is None
-        for piece in pieces(wire.end() if ended else await fed(wire, events, reader.weight - read, aside)):
+        weight = reader.weight - read
+        made = wire.end() if ended else wire.feed(events) if weight <= SMALL else await fed(wire, events, weight, aside)
+        for piece in pieces(made):
             yield piece
         served.since = monotonic()
         if ended:

@@ -53,7 +53,8 @@ async def begin(run: Run) -> RunStatus | None:
         *answered(_clients(run, messages), intake.answers, run.history.message_ids, said=intake.says),
     ]
     acted = () if intake.opens else run.history.turn.acted
-    await run.aside(READING * len(acted), run.watch_over, acted)
+    if acted:
+        await run.aside(READING * len(acted), run.watch_over, acted)
     results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
     had_state = run.history.state not in (None, {})
     await _store(run, intake, answers, results, said)
