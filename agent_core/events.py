@@ -26,8 +26,8 @@ from agent_core.usage import Usage
 OVERHEAD = 96
 """What an event weighs beside what it holds, in bytes; only the order of magnitude counts."""
 
-SHARED = frozenset({"run_id", "reply_id", "lane"})
-"""Members that all events of a run have in common: they weigh nothing."""
+WEIGHTLESS = frozenset({"run_id", "reply_id", "lane", "agent", "model", "usage"})
+"""Members that weigh nothing: a run's events share them, or they are counts and names of the server's own."""
 
 RunStatus = Literal["completed", "max_iterations", "client_tools", "approval", "waiting", "cancelled"]
 """How a run ended that did not fail.
@@ -58,7 +58,7 @@ class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_
     def weight(self) -> int:
         """Roughly the bytes that the event takes, for whoever keeps it. Here all members count; the classes of
         which there are many, or whose values may be large, have a quicker way of their own."""
-        return OVERHEAD + sum(size_of(getattr(self, name)) for name in members_of(self.__class__, SHARED))
+        return OVERHEAD + sum([size_of(getattr(self, name)) for name in members_of(self.__class__, WEIGHTLESS)])
 
 
 class AgentStart(Event, frozen=True, kw_only=True):

@@ -120,6 +120,7 @@ class Runner:
             model=model,
             fallback=fallback,
             input=given,
+            history=History(agent=agent.name),
             store=self.scratch if ephemeral else self.store,
             ephemeral=ephemeral,
             outside=outside,
@@ -234,6 +235,8 @@ class Runner:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
 
     async def _read(self, run: Run, entries: Sequence[Entry]) -> History:
+        if not entries:
+            return run.history
         weight = weight_of(entries)
         if weight <= SMALL:  # a task of its own costs what a short run notices
             return history_of(entries, run.agent.name)

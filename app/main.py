@@ -64,13 +64,13 @@ def create_app(
     )
     app.state.opening = opening
     install_handlers(app)
-    app.include_router(system.router)
     app.include_router(agui.router)
     app.include_router(openai.router)
     app.include_router(runs.router)
     app.include_router(sessions.router)
     app.include_router(interrupts.router)
     app.include_router(transfers.router)
+    app.include_router(system.router)
     _guard(app, settings, keys)
     return app
 

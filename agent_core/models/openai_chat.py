@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,7 +67,7 @@ class OpenAIChat:
             raise ModelError("model_unreachable", detail=str(refusal), retryable=False) from None
         headers = self._headers(base_url)
         limit = "max_completion_tokens" if base_url == OPENAI else "max_tokens"
-        origin = self._origin(base_url)
+        origin = _origin(self.provider, base_url, self.name)
         body = await http.aside(
             ENCODING * len(request.messages),
             encode_request,
@@ -94,15 +95,10 @@ class OpenAIChat:
     def _base_url(self) -> str:
         named = "base_url" if self.base_url else "OPENAI_BASE_URL"
         chosen = self.base_url or os.environ.get("OPENAI_BASE_URL", "")
-        # The whole address of the call is what people find in a provider's examples.
-        base_url = chosen.strip().rstrip("/").removesuffix(PATH).rstrip("/") or OPENAI
-        if (why := _unfit(base_url)) is not None:
+        base_url, why = _read_base_url(chosen)
+        if why is not None:
             raise ValueError(f"{named}: {why}, such as {OPENAI}")  # it is not repeated: it may hold a password
         return base_url
-
-    def _origin(self, base_url: str) -> str:
-        """What this model's calls are marked with. No URL: a session's export has it too."""
-        return blake2b(f"{self.provider} {base_url} {self.name}".encode(), digest_size=8).hexdigest()
 
     def _headers(self, base_url: str) -> dict[str, str]:
         key = (self.api_key if self.api_key is not None else os.environ.get("OPENAI_API_KEY", "")).strip()
@@ -113,6 +109,20 @@ class OpenAIChat:
             raise ModelError("model_auth", detail="the API key has characters that no header can carry")
         authorization = {"authorization": f"Bearer {key}"} if key else {}
         return authorization | headers
+
+
+@lru_cache
+def _origin(provider: str, base_url: str, name: str) -> str:
+    """What this model's calls are marked with. No URL: a session's export has it too."""
+    return blake2b(f"{provider} {base_url} {name}".encode(), digest_size=8).hexdigest()
+
+
+@lru_cache
+def _read_base_url(chosen: str) -> tuple[str, str | None]:
+    """The base URL that was meant, and why no call can go there, if none can."""
+    # The whole address of the call is what people find in a provider's examples.
+    base_url = chosen.strip().rstrip("/").removesuffix(PATH).rstrip("/") or OPENAI
+    return base_url, _unfit(base_url)
 
 
 def _unfit(url: str) -> str | None:

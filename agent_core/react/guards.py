@@ -68,7 +68,7 @@ class Watch:
 
     guards: Guards
     repeatable: Container[str] = frozenset()
-    _repeats: Repeats | None = field(init=False)
+    _repeats: Repeats | None = None  # made for the first call: most turns have none
     _calls: int = 0
     _by_tool: Counter[str] = field(default_factory=Counter)
     _failures: "dict[str, deque[str]]" = field(default_factory=dict)
@@ -76,9 +76,6 @@ class Watch:
     _disabled: set[str] = field(default_factory=set)
     _ending: Trip | None = None
     _open: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._repeats = Repeats(self.guards.repeats) if self.guards.repeats else None
 
     @property
     def disabled(self) -> frozenset[str]:
@@ -88,6 +85,8 @@ class Watch:
     def asked(self, calls: Sequence[ToolCall]) -> dict[str, Trip]:
         """The model has asked for these calls in one answer. The blocks, each under its call's id; what becomes of
         the other calls is not known yet."""
+        if self._repeats is None and self.guards.repeats:
+            self._repeats = Repeats(self.guards.repeats)
         if self._repeats is not None:
             self._repeats.next_round()
         self._open.clear()

@@ -6,9 +6,10 @@ from contextlib import aclosing
 from fastapi import Request
 from starlette.responses import Response
 
+from agent_core.aside import SMALL
 from agent_core.events import Event, RunFailed
 from app.errors import run_error_answer
-from app.runs.feeding import fed, weight_of
+from app.runs.feeding import fed
 from app.runs.run import Attached, ServedRun
 from app.runs.waiting import batches_of
 from app.services import services_of
@@ -32,7 +33,8 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
         attached.leave()
         return run_error_answer(request.scope, failure)
     settings = services_of(request).settings
-    held = await fed(wire, first, weight_of(first), served.aside)
+    weight = attached.reader.weight
+    held = wire.feed(first) if weight <= SMALL else await fed(wire, first, weight, served.aside)
     return RunStream(
         attached,
         wire,

@@ -133,9 +133,10 @@ class Log:
         if kind is TextDelta:
             self._weight += OVERHEAD + len(event.text)  # type: ignore[attr-defined]
         else:
-            self._weight += event.weight
+            weight = event.weight
+            self._weight += weight
             if kind is FinalOutput:
-                self._most += event.weight  # it repeats what was said: that is no reason for a picture
+                self._most += weight  # it repeats what was said: that is no reason for a picture
         if self._weight > self._mark:
             self._grow()
         for reader in self._readers:

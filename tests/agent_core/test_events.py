@@ -7,7 +7,16 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields
 
-from agent_core.events import SHARED, Custom, Event, StateDelta, StateSnapshot, TextDelta, ThinkingDelta, ToolCallDelta
+from agent_core.events import (
+    WEIGHTLESS,
+    Custom,
+    Event,
+    StateDelta,
+    StateSnapshot,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 
 BIG = "x" * 10_000
 
@@ -69,7 +78,7 @@ def texts_in(value: Any) -> int:
 @pytest.mark.parametrize("kind", list(all_events()), ids=lambda kind: kind.__name__)
 def test_whatever_an_event_is_filled_with_it_weighs(kind: type[Event]) -> None:
     tried = 0
-    free = SHARED | OF_THE_START.get(kind, set()) | {TOLD.get(kind, "")}
+    free = WEIGHTLESS | OF_THE_START.get(kind, set()) | {TOLD.get(kind, "")}
     for name in kind.__struct_fields__:
         if name in free:
             continue

@@ -109,7 +109,8 @@ def title_of(messages: Iterable[Message]) -> str:
     """A title cut from the first user message that has a text; empty where there is none."""
     text = next((message.text for message in messages if message.role == "user" and message.text.strip()), "")
     # Printable characters only: a title is shown on one line.
-    words = "".join(each if each.isprintable() else " " for each in text[:1000]).split()
+    text = text[:1000]
+    words = (text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)).split()
     title = " ".join(words)
     if len(title) <= CUT_TITLE:
         return title
