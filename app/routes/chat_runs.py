@@ -1,5 +1,6 @@
 """The run that answers a chat completion: the same request's from before, or a new one."""
 
+import asyncio
 from dataclasses import replace
 
 from starlette.requests import Request
@@ -42,13 +43,17 @@ async def find_or_begin(
         if earlier is not None and earlier.given is not None:
             return earlier.given
         again = earlier is not None
-        served = services.repeats.find(claim)  # the same request may have begun in the meantime
+        served = await _find(services, claim)  # the same request may have begun in the meantime
     return served or _named(services, agent, asked, claim, claim.session_id, on_disconnect, again=again)
 
 
 async def _find(services: Services, claim: Claim) -> ServedRun | None:
-    """The run of the same request that this process knows, unless its session was deleted."""
+    """The run of the same request that this process knows, unless its session was deleted. One that is being stopped
+    has no answer for whoever comes now: what it has done is known when it is over."""
     served = services.repeats.find(claim)
+    while served is not None and served.stopping:
+        await asyncio.wait({served.task})
+        served = services.repeats.find(claim)
     return served if served is not None and await services.runs.stands(served) else None
 
 
@@ -94,7 +99,7 @@ async def _unnamed(
     if not claim.is_second:
         return _begin(services, agent, asked, claim, half, services.claims.place(claim, run_id))
     async with services.claims.turn(claim):
-        served = services.repeats.find(claim)  # it may have begun in the meantime
+        served = await _find(services, claim)  # it may have begun in the meantime
         if served is not None:
             return served
         found = await services.claims.enter(claim, run_id, request.is_disconnected)
@@ -110,9 +115,12 @@ async def _unnamed(
 def _begin(
     services: Services, agent: Agent, asked: ChatRequest, claim: Claim, half: Half | None, place: Place | None
 ) -> ServedRun:
-    """Start a run on the body, or on what the client does not have of its conversation and what is new in the body."""
+    """Start a run on the body, or on what the client does not have of its conversation and what is new in the body, or
+    on what an earlier run of the same request has left."""
     given = asked.input
-    if half is not None:
+    if place is not None and place.left is not None:
+        given = replace(given, messages=place.left.messages, state=place.left.state)
+    elif half is not None:
         given = replace(given, messages=half.messages + asked.news(new_id("in")), state=half.state)
     served = services.runs.start(
         agent,
@@ -130,7 +138,7 @@ def _begin(
         manner=Manner(keep=claim.may_repeat),
     )
     if place is not None:
-        served.when_left(place.left)
+        served.when_left(place.client_left)
         services.repeats.remember(claim, served)
     return served
 

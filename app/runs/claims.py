@@ -4,9 +4,11 @@ restart. What this process remembers by itself (`repeats.py`) is asked first.
 A request with a key claims it before its run begins. A claim says which run it is, and belongs to its worker as long
 as that is alive; before the run's first call begins, it says that too. At the end the answer takes its place. So
 whoever comes with the same key is given the answer, waits for it, or, where the worker is gone, takes the claim over;
-but never where a call had begun, for nobody knows what it has done.
+but never where a call had begun, for nobody knows what it has done. A run that was stopped behind its first call leaves
+what it had done: the next run of the same request goes on from there.
 
-A request without a key is only put down when its client leaves early: others do not come again.
+A request without a key is only put down when its first call begins, or when its client leaves early: before that there
+is nothing that must not be done twice.
 """
 
 import asyncio
@@ -97,7 +99,7 @@ class Claims:
             if not self._is_held(found, known, owner, (user_id, name)):
                 if known.acted:
                     return given_by(known, lost(known))
-                instead = found.value
+                instead, mine = found.value, msgspec.structs.replace(mine, left=known.left)
                 continue
             if asyncio.get_running_loop().time() >= until:
                 raise StillAnswered

@@ -48,6 +48,13 @@ def half_of(run: Run) -> Half | None:
     return Half(messages=tuple(messages), state=run.history.state) if hidden else None
 
 
+def left_of(run: Run) -> Half:
+    """What a run had done that was stopped: half an answer is to be said anew."""
+    messages = run.history.messages
+    last = max((at for at, each in enumerate(messages) if each.role != "assistant" or each.tool_calls), default=-1)
+    return Half(messages=tuple(messages[: last + 1]), state=run.history.state)
+
+
 def _is_hidden(message: Message, run: Run) -> bool:
     if message.role == "tool":
         return message.name in run.tools or bool(message.error or message.noted)

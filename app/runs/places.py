@@ -16,6 +16,7 @@ from agent_core.react.run import Run
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import LeaseLost
 from app.runs.answers import Given, told_again
+from app.runs.halves import Half, left_of
 from app.runs.repeats import Claim
 
 logger = logging.getLogger(__name__)
@@ -35,13 +36,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request in the store: the hash of its body, the run that answers it, when that began (seconds since 1970),
-    whether a call of it had begun, and the answer."""
+    whether a call of it had begun, and the answer. `left` is what a run had done that was stopped behind its first
+    call: the next one goes on from there."""
 
     body: str
     run_id: str
     created: int
     acted: bool = False
     answer: Answer | None = None
+    left: Half | None = None
 
 
 class Place:
@@ -53,6 +56,7 @@ class Place:
         self._claim = claim
         self._claimed = claimed
         self._stored = stored
+        self._stays = not stored
         self._over = over
         self._ended = False
         self._writing = asyncio.Lock()
@@ -62,17 +66,30 @@ class Place:
     def run_id(self) -> str:
         return self._claimed.run_id
 
+    @property
+    def left(self) -> Half | None:
+        """What an earlier run of the same request had done before it was stopped."""
+        return self._claimed.left
+
     async def before_calls(self) -> None:
-        """Put down that a call begins. Raises LeaseLost where somebody else has taken the claim over."""
+        """Put down that a call begins. Raises LeaseLost where somebody else has taken the claim over.
+
+        A request that nobody can have brought before is put down here, since its server may be lost from now on. It
+        is its own: where the store fails, or an equal one has taken its place, it goes on.
+        """
         async with self._writing:
+            if self._claimed.acted:
+                return
             self._claimed = msgspec.structs.replace(self._claimed, acted=True)
-            if self._stored:
-                owner = await self._engine.hold()
-                if not await self._keep(held_by=owner, owner=owner):
-                    raise LeaseLost
+            if not self._stored:
+                await self._put_down()
+                return
+            owner = await self._engine.hold()
+            if not await self._keep(held_by=owner, owner=owner):
+                raise LeaseLost
 
     async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
-        """Put the answer in the claim's place; nothing where the same request is to be tried again."""
+        """Put the answer in the claim's place; where the same request is to be tried again, what it goes on from."""
         try:
             async with self._writing:
                 self._ended = True
@@ -84,29 +101,36 @@ class Place:
     async def give_up(self) -> None:
         """The run did not begin."""
         try:
-            owner = await self._engine.hold()
-            await answer_of(self._records.discard(*name_of(self._claim), held_by=owner))
+            await answer_of(self._give_back(await self._engine.hold()))
         finally:
             self._over()
 
-    def left(self) -> None:
+    def client_left(self) -> None:
         """The client left before the end, and may come again."""
+        self._stays = False
         if not (self._stored or self._ended) and self._publishing is None:
             self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
     async def _publish(self) -> None:
+        async with self._writing:
+            if not (self._stored or self._ended):
+                await self._put_down()
+
+    async def _put_down(self) -> None:
         try:
-            async with self._writing:
-                if not self._ended:
-                    await answer_of(self._keep(owner=await self._engine.hold()))
-                    self._stored = True
+            await answer_of(self._keep(owner=await self._engine.hold()))
+            self._stored = True
         except RunError as error:
             logger.warning("run %s: its request could not be put down (%s)", self.run_id, error.detail or error.code)
 
     async def _settle(self, run: Run, end: AgentEnd | RunFailed) -> None:
         owner = await self._engine.hold()
-        again = not run.started if isinstance(end, RunFailed) else end.status == "cancelled"
-        if again:
+        if _is_tried_again(run, end):
+            if run.started or self._claimed.left is not None:
+                self._claimed = msgspec.structs.replace(self._claimed, acted=False, left=left_of(run))
+            await self._give_back(owner)
+            return
+        if self._stays and isinstance(end, AgentEnd):  # it has its answer, and does not come again
             await self._records.discard(*name_of(self._claim), held_by=owner)
             return
         known = {message.id for message in run.input.messages}
@@ -122,6 +146,13 @@ class Place:
         lasts = isinstance(end, AgentEnd) and bool(end.interrupts)
         await self._keep(held_by=owner, session_id=run.key.session_id if lasts else "")
 
+    async def _give_back(self, owner: str) -> None:
+        """The same request is to be tried again, behind what was left of it."""
+        if self._claimed.left is None:
+            await self._records.discard(*name_of(self._claim), held_by=owner)
+        else:
+            await self._keep(held_by=owner)
+
     async def _keep(self, *, held_by: str | None = None, owner: str | None = None, session_id: str = "") -> bool:
         value = msgspec.json.encode(self._claimed)
         return await self._records.keep(
@@ -132,6 +163,12 @@ class Place:
             held_by=held_by,
             owner=owner,
         )
+
+
+def _is_tried_again(run: Run, end: AgentEnd | RunFailed) -> bool:
+    if isinstance(end, RunFailed):
+        return end.code == "draining" or not run.started
+    return end.status == "cancelled"
 
 
 def name_of(claim: Claim) -> Name:

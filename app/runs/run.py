@@ -112,6 +112,11 @@ class ServedRun:
         return self._acted if self._run is None else bool(self._run.started)
 
     @property
+    def stopping(self) -> bool:
+        """Whether it was stopped and is not over yet."""
+        return not self.task.done() and self._run is not None and self._run.stop.reason is not None
+
+    @property
     def row(self) -> int | None:
         """Which session its events are of, as the store numbers it; None while it is under way, and where the store
         has nothing of it."""
