@@ -56,7 +56,6 @@ class Place:
         self._claim = claim
         self._claimed = claimed
         self._stored = stored
-        self._stays = not stored
         self._over = over
         self._ended = False
         self._writing = asyncio.Lock()
@@ -107,7 +106,6 @@ class Place:
 
     def client_left(self) -> None:
         """The client left before the end, and may come again."""
-        self._stays = False
         if not (self._stored or self._ended) and self._publishing is None:
             self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
@@ -129,9 +127,6 @@ class Place:
             if run.started or self._claimed.left is not None:
                 self._claimed = msgspec.structs.replace(self._claimed, acted=False, left=left_of(run))
             await self._give_back(owner)
-            return
-        if self._stays and isinstance(end, AgentEnd):  # it has its answer, and does not come again
-            await self._records.discard(*name_of(self._claim), held_by=owner)
             return
         known = {message.id for message in run.input.messages}
         said = [each for each in run.history.messages if each.role == "assistant" and each.id not in known]

@@ -123,8 +123,9 @@ class ServedRun:
         return self._row
 
     def is_asked_by(self, agent: Agent, given: RunInput) -> bool:
-        """Whether it is under way, and this is the request that it was started by."""
-        run = self._run
+        """Whether it is under way, and this is the request that it was started by. One that is being stopped has no
+        answer for whoever asks now."""
+        run = None if self.stopping else self._run
         same = run is not None and run.agent is agent and run.input.messages == given.messages
         return same and run is not None and run.input.answers == given.answers
 

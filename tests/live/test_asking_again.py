@@ -4,10 +4,10 @@ import asyncio
 
 import httpx
 
-from agent_core import Agent
+from agent_core import Agent, tool
 from app.settings import Settings
 from tests.app.doubles import Running, until
-from tests.doubles import ScriptedModel, says
+from tests.doubles import ScriptedModel, calls, says
 from tests.live.test_disconnects import quiet
 from tests.serving import frames_of, opened, run, run_input, serving, text_of, types_of
 
@@ -38,6 +38,29 @@ async def test_a_retry_under_the_same_run_id_is_told_the_answer_and_asks_no_mode
         assert types_of(frames) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
         assert [each["content"] for each in frames[1]["messages"]] == ["first", "one", "second", "two"]
         assert len(model.requests) == 2
+
+
+async def test_a_retry_that_comes_while_its_run_is_being_stopped_gets_an_answer() -> None:
+    begun, charged = asyncio.Event(), []
+
+    @tool
+    async def charge() -> str:
+        """Charge the card."""
+        charged.append(1)
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    model = ScriptedModel([calls(("charge", "{}")), says("done")])
+    async with serving(Agent("a", model, tools=[charge])) as up:
+        asked = run_input("go", runId="r1")
+        async with opened(up.url, asked) as response:
+            await anext(frames_of(response))
+            await begun.wait()
+        frames = await run(up.url, asked)
+        assert (text_of(frames), frames[-1]["result"]) == ("done", {"status": "completed"})
+        assert types_of(await run(up.url, asked)) == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+    assert (len(charged), len(model.requests)) == (1, 2)
 
 
 async def test_a_retry_after_a_failure_asks_again_and_leaves_no_half_answer_behind() -> None:
