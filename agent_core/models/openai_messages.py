@@ -95,6 +95,8 @@ class _Encoder:
         call_id = given if ours and call.origin else legal_id(given)
         if call_id in self._sent:  # it has given the same one before
             call_id = legal_id(call.id)
+        while call_id in self._sent:  # and this one is the name of another call, too
+            call_id = legal_id(f"{call_id} {len(self._sent)}")
         self._ids[call.id] = call_id
         self._sent.add(call_id)
         return {

@@ -10,6 +10,7 @@ import pytest
 from agent_core import Agent, Engine, tool
 from agent_core.messages import Message, ToolCall
 from agent_core.models.openai_chat import OpenAIChat
+from agent_core.models.openai_messages import legal_id
 from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry
 from app.settings import Settings
 from tests.live.strict_peer import faults_of, strict
@@ -200,3 +201,30 @@ async def test_in_a_conversation_that_only_the_client_has_the_provider_gets_its_
     last = [call["id"] for message in up.requests[-1].body["messages"] for call in message.get("tool_calls") or ()]
     assert last[:2] == ["zY8wV7uT6", nine]
     assert len(set(last)) == 4
+
+
+OWN = "call_0__own_0123456789ab"
+COLLIDING = [
+    [[LONG, legal_id(LONG)]],
+    [[legal_id(LONG)], [LONG]],
+    [[OWN], [OWN.replace("ab", "cd")], ["call_0"]],
+    [[OWN, OWN.replace("ab", "cd"), "call_0"]],
+]
+
+
+@pytest.mark.parametrize("turns", COLLIDING)
+async def test_calls_that_would_get_the_same_id_get_two(turns: list[list[str]]) -> None:
+    said: list[dict[str, Any]] = []
+    for ids in turns:
+        asked = [{"id": each, "type": "function", "function": {"name": "g", "arguments": "{}"}} for each in ids]
+        said += [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": asked}]
+        said += [{"role": "tool", "tool_call_id": each, "content": each} for each in ids]
+    async with ScriptedUpstream(strict(says("so"))) as up, serving(Agent("a", model_of(up))) as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=20) as http:
+            for _ in range(2):
+                await http.post("/v1/chat/completions", json={"model": "a", "messages": said})
+    [first, again] = [request.body["messages"] for request in up.requests]
+    assert first == again
+    calls = [call["id"] for message in first for call in message.get("tool_calls") or ()]
+    results = {each["tool_call_id"]: each["content"] for each in first if each["role"] == "tool"}
+    assert [results[each] for each in calls] == [each for ids in turns for each in ids]
