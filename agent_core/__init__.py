@@ -49,7 +49,7 @@ from agent_core.events import (
     ToolResultStart,
 )
 from agent_core.gate import Gate
-from agent_core.guarding import Guards
+from agent_core.guards.settings import Guards
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.models.base import Model, ModelRequest, Timeouts

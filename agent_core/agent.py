@@ -7,7 +7,7 @@ from inspect import iscoroutinefunction
 from typing import Literal
 
 from agent_core.context import RunContext
-from agent_core.guarding import Guards
+from agent_core.guards.settings import Guards
 from agent_core.models.base import Model
 from agent_core.permissions import Permissions
 from agent_core.tools.base import Tool

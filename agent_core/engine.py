@@ -17,6 +17,7 @@ from typing import Self
 import msgspec
 
 from agent_core.agent import Agent
+from agent_core.channel import Channel
 from agent_core.errors import InvalidRequest, RunError, SessionExists
 from agent_core.events import AgentEnd, Cut, Event, RunFailed, RunStatus
 from agent_core.gate import Gate
@@ -24,10 +25,11 @@ from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, new_id
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
-from agent_core.react.interrupts import StopReason
 from agent_core.react.run import Nowhere, Outside, Run, Sink
+from agent_core.react.stopping import StopReason
 from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
+from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
 from agent_core.sessions.entries import (
     Entry,
     SessionKey,
@@ -38,9 +40,7 @@ from agent_core.sessions.entries import (
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import SAVING, answer_of
-from agent_core.sessions.snapshot import entries_of, snapshot_of
 from agent_core.sessions.store import LeaseLost, Store
-from agent_core.stream import Channel
 from agent_core.usage import Usage
 
 
@@ -256,7 +256,7 @@ class Engine:
 
     async def hold(self) -> str:
         """Count as alive in the store while a run is under way; the name of this owner. Raises RunError."""
-        await answer_of(self._runner.keeper.ensure())
+        await answer_of(self._runner.heartbeat.ensure())
         return self._runner.owner
 
     def start(self, run: Run, sink: Sink) -> "asyncio.Task[AgentEnd | RunFailed]":

@@ -5,7 +5,7 @@ translated at the edges (`agent_core/models`, `converters`) and nowhere else.
 
 The invariant of the whole engine stands here, because it is about messages: a tool call in an
 assistant message is followed by exactly one tool message that answers it, before the next request
-to the model. `agent_core/react/pairing.py` keeps it.
+to the model. `agent_core/pairing.py` keeps it.
 """
 
 import re

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_core.agent import Agent
 from agent_core.aside import SMALL
+from agent_core.checking.arguments import Validators
 from agent_core.errors import InvalidRequest, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
@@ -17,18 +18,17 @@ from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
-from agent_core.react.arguments import Validators
 from agent_core.react.endings import End, failed, stopped_by, tell_outside
-from agent_core.react.interrupts import GRACE, Stop, Stopped, StopReason
 from agent_core.react.loop import react
-from agent_core.react.opening.brought import title_of
+from agent_core.react.opening.adopt import title_of
 from agent_core.react.room import Room
 from agent_core.react.run import Outside, Run, Sink
+from agent_core.react.stopping import GRACE, Stop, Stopped, StopReason
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, end_entry, now_ms, titled_entry, weight_of
+from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.keeper import Keeper
 from agent_core.sessions.leases import SAVING, Leases, Writer
 from agent_core.sessions.state import check_state
 from agent_core.sessions.store import Store
@@ -49,7 +49,7 @@ class Runner:
         self.scratch = InMemoryStore()
         self.gate = gate
         self.owner = owner = new_id("worker")
-        self.keeper = keeper = Keeper(
+        self.heartbeat = heartbeat = Heartbeat(
             store,
             owner,
             lease_seconds,
@@ -57,7 +57,7 @@ class Runner:
             cancel=self._cancel,
             lost=lambda: self._stop_all("lost"),
         )
-        self._leases = Leases(store, owner, keeper)
+        self._leases = Leases(store, owner, heartbeat)
         self._scratch_leases = Leases(self.scratch, owner)
         self._patience = gate.wait_seconds if gate.when_busy == "queue" else 0
         self._writers = 0

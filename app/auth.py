@@ -2,7 +2,7 @@
 
 A user is known by the credential alone, never by what a header or a body says. Keys are kept as
 SHA-256 and compared in constant time against all users. Without keys everybody is `local`, and the
-server is for this machine only: it binds to loopback, and the Door turns away browsers that were led
+server is for this machine only: it binds to loopback, and the HostCheck turns away browsers that were led
 here by a foreign name (DNS rebinding) or by a foreign page.
 """
 
@@ -109,11 +109,11 @@ def _digest(key: str) -> bytes:
 
 
 def user_of(request: Request) -> str:
-    """The user of a request that came through the Guard."""
+    """The user of a request that came through the Authenticate."""
     return str(request.state.user_id)
 
 
-class Guard:
+class Authenticate:
     """Pure ASGI: finds the user of each request, or answers 401. `/healthz` and `/readyz` are open."""
 
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
@@ -131,7 +131,7 @@ class Guard:
         await self.app(scope, receive, send)
 
 
-class Door:
+class HostCheck:
     """Pure ASGI: answers 403 to a Host or an Origin that is not allowed.
 
     - Host: without keys a loopback name or one of `hosts`; with keys anything, unless `hosts` is set

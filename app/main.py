@@ -10,17 +10,17 @@ from agent_core.engine import Engine
 from agent_core.gate import Gate
 from agent_core.models.base import Timeouts
 from app.agents import ConverterFactory, Roster, check_converters, load
-from app.auth import Door, Guard, Keys, check_bind
+from app.auth import Authenticate, HostCheck, Keys, check_bind
 from app.cors import Cors
 from app.errors import Answers, install_handlers
 from app.health import Health
 from app.housekeeping import Housekeeping
 from app.limits import HeaderLimit
+from app.retries.claims import Claims
+from app.retries.hidden_turns import HiddenTurns
+from app.retries.repeats import Repeats
 from app.routes import agui, interrupts, openai, runs, sessions, system, transfers
-from app.runs.claims import Claims
-from app.runs.halves import Halves
 from app.runs.registry import Runs
-from app.runs.repeats import Repeats
 from app.services import Services
 from app.settings import Settings, read_settings
 from app.stores import Opening
@@ -102,7 +102,7 @@ def _lifespan(
                 engine=engine,
                 health=Health(store),
                 runs=runs,
-                halves=Halves(store.records),
+                hidden_turns=HiddenTurns(store.records),
                 claims=Claims(engine, settings, lambda: runs.draining),
                 repeats=Repeats(),
                 converters=makers,
@@ -128,11 +128,11 @@ def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
     """Put the layers around the routes, from the inside out.
 
     Answers that refuse a key carry CORS headers, so that a page can read them; a Host or an Origin
-    that is not allowed gets no further than the Door, and too many headers not even there.
+    that is not allowed gets no further than the HostCheck, and too many headers not even there.
     """
-    app.add_middleware(Guard, keys=keys)
+    app.add_middleware(Authenticate, keys=keys)
     app.add_middleware(Answers)
     if settings.allowed_origins:
         app.add_middleware(Cors, origins=settings.allowed_origins)
-    app.add_middleware(Door, keyless=not keys, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
+    app.add_middleware(HostCheck, keyless=not keys, hosts=settings.allowed_hosts, origins=settings.allowed_origins)
     app.add_middleware(HeaderLimit)

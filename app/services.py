@@ -8,10 +8,10 @@ from agent_core.engine import Engine
 from app.agents import ConverterFactory, Roster
 from app.auth import Keys
 from app.health import Health
-from app.runs.claims import Claims
-from app.runs.halves import Halves
+from app.retries.claims import Claims
+from app.retries.hidden_turns import HiddenTurns
+from app.retries.repeats import Repeats
 from app.runs.registry import Runs
-from app.runs.repeats import Repeats
 from app.settings import Settings
 
 
@@ -25,7 +25,7 @@ class Services:
     engine: Engine
     health: Health
     runs: Runs
-    halves: Halves
+    hidden_turns: HiddenTurns
     claims: Claims
     repeats: Repeats
     converters: tuple[ConverterFactory, ...] = ()

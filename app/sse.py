@@ -40,7 +40,7 @@ class Wire(Protocol):
 
 
 Rejoin = Callable[[Sequence[Event], int], bytes]
-"""Goes on behind the event of that number, from a picture of what was before."""
+"""Goes on behind the event of that number, from a snapshot of what was before."""
 
 
 class RunStream(EventSourceResponse):

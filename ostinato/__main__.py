@@ -31,7 +31,7 @@ def main() -> None:
     stranger = find_stranger(Path(__file__).resolve().parent.parent)
     if stranger is not None:
         sys.exit(stranger)
-    from app.cli import cli  # not before the check: it would be a stranger's
+    from app.command.cli import cli  # not before the check: it would be a stranger's
 
     cli(prog_name="ostinato")
 

@@ -16,11 +16,11 @@ def open_model(spec: str) -> Model:
 
         return OpenAIChat(name)
     if spec == "fake:fake":
-        from agent_core.models.fake.model import FakeModel
+        from agent_core.models.keyless.fake import FakeModel
 
         return FakeModel()
     if spec == "fake:demo":
-        from agent_core.models.demo import DemoModel
+        from agent_core.models.keyless.demo import DemoModel
 
         return DemoModel()
     raise ValueError(f"there is no model {spec!r}: known are {KNOWN}")

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from agent_core.react.interrupts import SelfCancelled
+from agent_core.react.stopping import SelfCancelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ import logging
 
 from agent_core.errors import ModelError, RunError
 from agent_core.events import AgentEnd, RunFailed
-from agent_core.react.interrupts import StopReason
 from agent_core.react.run import Run
+from agent_core.react.stopping import StopReason
 from agent_core.sessions.leases import SAVING
 
 logger = logging.getLogger(__name__)

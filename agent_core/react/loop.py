@@ -17,13 +17,13 @@ from agent_core.events import (
     StepEnd,
     StepStart,
 )
+from agent_core.guards.confidence import QUESTION
+from agent_core.guards.watch import Trip, closing, doubted, fallback
 from agent_core.messages import Message, new_id
 from agent_core.models.base import TextPiece
+from agent_core.pairing import open_calls
 from agent_core.react.acting import act, act_again, settle
-from agent_core.react.beginning import begin
-from agent_core.react.confidence import QUESTION
-from agent_core.react.guards import Trip, closing, doubted, fallback
-from agent_core.react.pairing import open_calls
+from agent_core.react.opening.begin import begin
 from agent_core.react.reply import Reply
 from agent_core.react.run import Run
 from agent_core.react.turn import CLOSING, ask_quietly, take_turn

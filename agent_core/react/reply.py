@@ -233,7 +233,7 @@ class Reply:
                 self._emit(self._delta_of(block, "".join(block.parts)))
             return
         text = "".join(block.parts)
-        block.parts.clear()  # what was not emitted yet is in no picture
+        block.parts.clear()  # what was not emitted yet is in no snapshot
         self._emit(self._start_of(block))
         if text:
             block.parts.append(text)
@@ -288,7 +288,7 @@ class Reply:
         """The characters that have come."""
         return sum(len(part) for block in self._blocks for part in block.parts)
 
-    def picture(self) -> tuple[Message | None, tuple[Event, ...]]:
+    def snapshot(self) -> tuple[Message | None, tuple[Event, ...]]:
         """What was emitted so far, in another form: the message of the blocks that were ended (None where
         none was), and the events that start the open block and tell all of its text."""
         behind = {id(block) for block in (self._open, *self._waiting)}

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from agent_core.events import ToolResultEnd
+from agent_core.guards.digests import noted
+from agent_core.guards.watch import BLOCKED, Trip
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ToolCall, new_id
-from agent_core.react.calling import Outcome, not_kept
+from agent_core.pairing import result_of
 from agent_core.react.changes import StateChange, StateEdit, change_by
 from agent_core.react.edits import edit_event, edit_of, with_edit
-from agent_core.react.guards import BLOCKED, Trip
-from agent_core.react.pairing import result_of
 from agent_core.react.run import Run
-from agent_core.react.sameness import noted
+from agent_core.react.tool_call import Outcome, not_kept
 from agent_core.sessions.entries import Entry, asked_entry, now_ms
 from agent_core.tools.base import Pending
 

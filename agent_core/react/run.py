@@ -10,19 +10,19 @@ from pydantic_core import to_json
 
 from agent_core.agent import Agent
 from agent_core.aside import Aside
+from agent_core.checking.arguments import Validators
 from agent_core.context import RunContext
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, AgentStart, Cut, Event, Guard, RunFailed, StateDelta, StateSnapshot
 from agent_core.gate import Ticket
+from agent_core.guards.watch import Trip, Watch, rewatched
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
-from agent_core.react.arguments import Validators
 from agent_core.react.changes import StateChange
-from agent_core.react.guards import Trip, Watch, rewatched
-from agent_core.react.interrupts import Stop
 from agent_core.react.reply import Reply
 from agent_core.react.room import Room
+from agent_core.react.stopping import Stop
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, message_entry
 from agent_core.sessions.history import History

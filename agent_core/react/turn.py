@@ -10,7 +10,7 @@ from agent_core.events import AnswerCut, Cut, Event, Fallback, ModelCallEnd, Mod
 from agent_core.messages import Message, new_id
 from agent_core.models.base import ArgumentsPiece, ModelRequest, Retries, UsagePiece
 from agent_core.models.resilient import stream_with_fallback, stream_with_retries
-from agent_core.react.pairing import paired
+from agent_core.pairing import paired
 from agent_core.react.reply import Reply
 from agent_core.react.run import Run
 from agent_core.tools.base import ToolSpec

@@ -9,7 +9,7 @@ import msgspec
 from agent_core.events import Cut
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message
-from agent_core.react.pairing import open_calls
+from agent_core.pairing import open_calls
 from agent_core.sessions.entries import (
     AnsweredBody,
     AskedBody,

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from agent_core.errors import RunError
 from agent_core.sessions.entries import Entry, SessionKey
-from agent_core.sessions.keeper import Keeper
+from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.store import Lease, Store
 
 logger = logging.getLogger(__name__)
@@ -47,25 +47,25 @@ class Writer:
 
 
 class Leases:
-    """Acquires sessions for one owner. Its keeper's heart beats as long as something is held."""
+    """Acquires sessions for one owner. Its heartbeat's heart beats as long as something is held."""
 
-    def __init__(self, store: Store, owner: str, keeper: Keeper | None = None) -> None:
+    def __init__(self, store: Store, owner: str, heartbeat: Heartbeat | None = None) -> None:
         self._store = store
         self._owner = owner
-        self._keeper = keeper
+        self._heartbeat = heartbeat
         self._late: dict[SessionKey, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
         """Wait for what is still being given free, and sign off."""
         if self._late:
             await asyncio.wait(self._late.values(), timeout=SAVING)
-        if self._keeper is not None:
-            await self._keeper.aclose()
+        if self._heartbeat is not None:
+            await self._heartbeat.aclose()
 
     def check(self) -> None:
         """Raise LeaseLost where this worker has to take its leases for lost."""
-        if self._keeper is not None:
-            self._keeper.check()
+        if self._heartbeat is not None:
+            self._heartbeat.check()
 
     async def open(self, key: SessionKey, *, wait: float, waiting: Callable[[], None] = lambda: None) -> Writer:
         """Become the session's writer and read it.
@@ -106,8 +106,8 @@ class Leases:
     async def _try(self, key: SessionKey) -> Lease | None:
         """Acquire; a session that is acquired when nobody waits for it any more is given free again, and before
         that nobody here acquires it anew: the late acquisition would overtake it."""
-        if self._keeper is not None:
-            await self._keeper.ensure()
+        if self._heartbeat is not None:
+            await self._heartbeat.ensure()
         if key in self._late:
             await asyncio.wait({self._late[key]}, timeout=SAVING / 2)  # and no longer: it may never come
         task = asyncio.get_running_loop().create_task(self._store.acquire(key, self._owner))

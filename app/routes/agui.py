@@ -8,9 +8,9 @@ from starlette.responses import Response
 from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.limits import read_json
-from app.routes.leaving import on_disconnect_of
 from app.routes.runs import LAST_EVENT_ID, event_id, from_log, reattach
-from app.routes.starting import streamed
+from app.runs.on_disconnect import on_disconnect_of
+from app.runs.respond import streamed
 from app.runs.run import Manner
 from app.services import services_of
 from converters.agui.decode import parse_run_input

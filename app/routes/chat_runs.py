@@ -8,13 +8,13 @@ from starlette.requests import Request
 from agent_core.agent import Agent
 from agent_core.messages import new_id
 from agent_core.sessions.entries import SessionKey
-from app.runs.answers import Given
-from app.runs.earlier import find_earlier
-from app.runs.halves import Half, name_of_talk, names_of_calls
-from app.runs.places import Place
-from app.runs.repeats import Claim
+from app.retries.from_store import find_earlier
+from app.retries.hidden_turns import HiddenTurn, name_of_talk, names_of_calls
+from app.retries.places import Place
+from app.retries.repeats import Claim
+from app.retries.told_again import Given
+from app.retries.unnamed import Unnamed
 from app.runs.run import Manner, OnDisconnect, ServedRun
-from app.runs.unnamed import Unnamed
 from app.services import Services
 from converters.openai.decode import ChatRequest
 
@@ -92,12 +92,12 @@ def _named(
 async def _unnamed(
     request: Request, services: Services, agent: Agent, asked: ChatRequest, claim: Claim
 ) -> ServedRun | Given:
-    half = await _half_of(services, agent, asked, claim.user_id)
+    hidden = await _hidden_turn_of(services, agent, asked, claim.user_id)
     if not claim.may_repeat:
-        return _begin(services, agent, asked, claim, half, None)
+        return _begin(services, agent, asked, claim, hidden, None)
     run_id = new_id("run")
     if not claim.is_second:
-        return _begin(services, agent, asked, claim, half, services.claims.place(claim, run_id))
+        return _begin(services, agent, asked, claim, hidden, services.claims.place(claim, run_id))
     async with services.claims.turn(claim):
         served = await _find(services, claim)  # it may have begun in the meantime
         if served is not None:
@@ -106,22 +106,22 @@ async def _unnamed(
         if isinstance(found, Given):
             return found
         try:
-            return _begin(services, agent, asked, claim, half, found)
+            return _begin(services, agent, asked, claim, hidden, found)
         except BaseException:
             await found.give_up()
             raise
 
 
 def _begin(
-    services: Services, agent: Agent, asked: ChatRequest, claim: Claim, half: Half | None, place: Place | None
+    services: Services, agent: Agent, asked: ChatRequest, claim: Claim, hidden: HiddenTurn | None, place: Place | None
 ) -> ServedRun:
     """Start a run on the body, or on what the client does not have of its conversation and what is new in the body, or
     on what an earlier run of the same request has left."""
     given = asked.input
     if place is not None and place.left is not None:
         given = replace(given, messages=place.left.messages, state=place.left.state)
-    elif half is not None:
-        given = replace(given, messages=half.messages + asked.news(new_id("in")), state=half.state)
+    elif hidden is not None:
+        given = replace(given, messages=hidden.messages + asked.news(new_id("in")), state=hidden.state)
     served = services.runs.start(
         agent,
         given,
@@ -130,7 +130,7 @@ def _begin(
         run_id=new_id("run") if place is None else place.run_id,
         ephemeral=True,
         outside=Unnamed(
-            halves=services.halves,
+            hidden_turns=services.hidden_turns,
             asked=asked,
             place=place,
             converters=lambda: [make() for make in services.converters],
@@ -143,12 +143,12 @@ def _begin(
     return served
 
 
-async def _half_of(services: Services, agent: Agent, asked: ChatRequest, user_id: str) -> Half | None:
+async def _hidden_turn_of(services: Services, agent: Agent, asked: ChatRequest, user_id: str) -> HiddenTurn | None:
     """What the client does not have of the conversation that it goes on with. The store is asked only where there may
     be something: behind the answer to a call, and, for an agent with tools, behind an answer of its own."""
     if asked.answered:
-        return await services.halves.find(user_id, names_of_calls(asked.answered))
+        return await services.hidden_turns.find(user_id, names_of_calls(asked.answered))
     shown = asked.input.messages[: len(asked.input.messages) - len(asked.trailing)]
     if not (agent.tools and shown and asked.trailing):
         return None
-    return await services.halves.find(user_id, [name_of_talk(agent.name, shown)])
+    return await services.hidden_turns.find(user_id, [name_of_talk(agent.name, shown)])

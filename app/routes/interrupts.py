@@ -18,27 +18,27 @@ from agent_core.events import AgentEnd, Custom, FinalOutput, RequireExternalExec
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import new_id
 from agent_core.names import RUN_ID
-from agent_core.react.telling import ANSWER_IGNORED
+from agent_core.react.opening.report import ANSWER_IGNORED
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, weight_of
 from agent_core.sessions.leases import answer_of
 from app.agents import Roster
 from app.errors import NotFound, run_error_answer
 from app.limits import read_json
-from app.routes.leaving import on_disconnect_of
 from app.routes.runs import reattach
 from app.routes.sessions import found, json
-from app.routes.starting import events_of, failed_at_once, streamed
 from app.routes.system import READ
-from app.runs.asked import asked_in, pending_in, taken_by
+from app.runs.first_events import batches_of
+from app.runs.on_disconnect import on_disconnect_of
+from app.runs.open_interrupts import asked_in, pending_in, taken_by
+from app.runs.respond import events_of, failed_at_once, streamed
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
-from app.runs.waiting import batches_of
 from app.services import services_of
 from converters.agui.dialect import Dialect
 from converters.agui.interrupts import interrupt_of, interrupts_of, iso
 from converters.agui.resume import answers_of
 from converters.agui.stream import AguiStream
-from converters.openai.fields import flag_at, text_at
+from converters.fields import flag_at, text_at
 from converters.parsing import read_object
 
 router = APIRouter(prefix="/sessions")

@@ -19,12 +19,12 @@ from agent_core.names import SESSION_ID
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
+from app.retries.repeats import Claim
+from app.retries.told_again import Given
 from app.routes.chat_runs import find_or_begin
-from app.routes.leaving import on_disconnect_of
-from app.runs.answers import Given
-from app.runs.repeats import Claim
+from app.runs.first_events import batches_of
+from app.runs.on_disconnect import on_disconnect_of
 from app.runs.run import Attached
-from app.runs.waiting import batches_of
 from app.services import Services, services_of
 from app.sse import HEADERS, RunStream
 from converters.chain import Converter

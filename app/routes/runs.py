@@ -15,9 +15,9 @@ from agent_core.sessions.entries import SessionKey
 from app.auth import user_of
 from app.errors import RETRY_SECONDS, NotFound, error_answer
 from app.runs.feeding import weight_of
-from app.runs.past import HeldElsewhere, Past, find_past
-from app.runs.resume import NeverSent, resume
+from app.runs.reattach import NeverSent, resume
 from app.runs.run import ServedRun
+from app.runs.stored_run import HeldElsewhere, StoredRun, find_stored_run
 from app.services import services_of
 from app.sse import HEADERS, RunStream, pieces
 from converters.agui.decode import AguiRequest
@@ -57,7 +57,7 @@ async def reattach(
     if served is not None and served.log.readable and await services.runs.stands(served):
         return await from_log(request, served, event_id(request, name), name, asked)
     try:
-        past = await find_past(services.engine, key, run_id)
+        past = await find_stored_run(services.engine, key, run_id)
     except HeldElsewhere:
         busy = error_answer(request.scope, "session_busy", "The run is under way in another worker.")
         busy.headers["retry-after"] = str(RETRY_SECONDS)
@@ -131,7 +131,7 @@ async def from_log(
 
 
 async def _from_store(
-    request: Request, key: SessionKey, run_id: str, past: Past, asked: AguiRequest | None
+    request: Request, key: SessionKey, run_id: str, past: StoredRun, asked: AguiRequest | None
 ) -> Response:
     """The run in its trimmed form. Only the terminal frame has an id, which fits those that were sent before."""
     converters = [make() for make in services_of(request).converters]
@@ -139,7 +139,7 @@ async def _from_store(
     wire = AguiStream(key.session_id, run_id, dialect, converters, reasoning=reasoning)
     number = (past.last or UNKNOWN) - 1
     aside = services_of(request).engine.aside
-    told = await aside(weight_of(past.picture), wire.rejoin, past.picture, number, marked=False)
+    told = await aside(weight_of(past.snapshot), wire.rejoin, past.snapshot, number, marked=False)
     data = told + wire.feed([past.end])
 
     def writes() -> Iterator[bytes]:

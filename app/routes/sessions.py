@@ -22,9 +22,9 @@ from app.errors import NotFound, WrongContentType
 from app.limits import read_json
 from app.routes.system import READ
 from app.services import services_of
+from converters.agui.messages_out import to_agui
 from converters.agui.observed import parse_observed
-from converters.agui.to_wire import to_agui
-from converters.openai.fields import needed_text, text_at
+from converters.fields import needed_text, text_at
 from converters.parsing import read_object
 from converters.wire import to_json
 

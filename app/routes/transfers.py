@@ -7,16 +7,16 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, SessionExists
 from agent_core.messages import new_id
 from agent_core.names import SESSION_ID
+from agent_core.sessions.copies.fork import fork_entries
+from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.sessions.entries import Entry, SessionKey, weight_of
-from agent_core.sessions.fork import fork_entries
 from agent_core.sessions.leases import answer_of
-from agent_core.sessions.transfer import export_lines, import_entries
 from app.errors import NotFound, Refusal
 from app.limits import read_json, read_lines
 from app.routes.sessions import found, json, key_of, view
 from app.routes.system import READ
 from app.services import Services, services_of
-from converters.openai.fields import needed_text, text_at
+from converters.fields import needed_text, text_at
 from converters.parsing import read_object
 
 router = APIRouter(prefix="/sessions")

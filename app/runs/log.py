@@ -18,7 +18,7 @@ LAG = 256 * 1024
 """Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
 
 KEPT = 8 * 1024 * 1024
-"""Bytes of one run's events that are kept for later readers; beyond that a picture takes their place.
+"""Bytes of one run's events that are kept for later readers; beyond that a snapshot takes their place.
 The answer's text, which comes once more at its end, is beside that."""
 
 RUN = 2_500
@@ -32,7 +32,7 @@ STEP = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class Snapshot:
     """What all events up to `number` amount to, told in other events, which are few."""
 
     number: int
@@ -44,7 +44,7 @@ class Log:
     for readers that come later.
 
     - holds: the run is held up while the slowest reader lags by more than LAG
-    - picture: tells what the events so far amount to; with it, a kept log that weighs more than `most`
+    - snapshot: tells what the events so far amount to; with it, a kept log that weighs more than `most`
       (KEPT where None) bytes is trimmed, and without it no longer kept
     - grown: called with the bytes by which what is kept grew or shrank, now and then
 
@@ -56,22 +56,22 @@ class Log:
         *,
         keep: bool = False,
         holds: bool = True,
-        picture: Callable[[], tuple[Event, ...]] | None = None,
+        snapshot: Callable[[], tuple[Event, ...]] | None = None,
         most: int | None = None,
         grown: Callable[[int], None] | None = None,
     ) -> None:
         self.ended = False
         self._keep = keep
         self._holds = holds
-        self._take_picture = picture
+        self._take_snapshot = snapshot
         self._most = KEPT if most is None else most
         self._grown = grown
         self._events: list[Event] = []
         self._weight = 0  # of all events so far
         self._first, self._base = 0, 0  # how many events are not there any more, and what they weighed
         self._start, self._since = 0, 0  # the same of those that a later reader does not get
-        self._picture: Picture | None = None  # which it gets instead
-        self._picture_weight = 0
+        self._snapshot: Snapshot | None = None  # which it gets instead
+        self._snapshot_weight = 0
         self._counted = 0  # what `grown` was told in all
         self._mark = min(STEP, self._most) if keep else sys.maxsize
         self._slowest = 0  # the weight of those events that the slowest reader has read
@@ -104,7 +104,7 @@ class Log:
 
     @property
     def readable(self) -> bool:
-        """Whether a new reader would learn everything, if only from a picture."""
+        """Whether a new reader would learn everything, if only from a snapshot."""
         return self._keep or self.whole or not self.ended
 
     @property
@@ -115,7 +115,7 @@ class Log:
     @property
     def size(self) -> int:
         """The bytes that are kept for later readers, with what the run itself takes."""
-        return self._weight - self._base + self._picture_weight + RUN if self._keep else 0
+        return self._weight - self._base + self._snapshot_weight + RUN if self._keep else 0
 
     def emit(self, event: Event) -> None:
         if self.ended:
@@ -127,7 +127,7 @@ class Log:
         if not (self._readers or self._keep):
             self._first += 1
             if self.ended:
-                self._take_picture = None
+                self._take_snapshot = None
             return
         self._events.append(event)
         if kind is TextDelta:
@@ -136,7 +136,7 @@ class Log:
             weight = event.weight
             self._weight += weight
             if kind is FinalOutput:
-                self._most += weight  # it repeats what was said: that is no reason for a picture
+                self._most += weight  # it repeats what was said: that is no reason for a snapshot
         if self._weight > self._mark:
             self._grow()
         for reader in self._readers:
@@ -149,38 +149,38 @@ class Log:
             await self._room.wait()
 
     def trim(self) -> None:
-        """Keep a picture instead of the events so far. A reader that lags by more than LAG gets it too, unless
+        """Keep a snapshot instead of the events so far. A reader that lags by more than LAG gets it too, unless
         the run is held up for readers; one that lags less keeps its events. A log that has ended, or is not
         kept, stays as it is."""
         if self.ended or not self._keep:
             return
-        if self._take_picture is None:
+        if self._take_snapshot is None:
             self._keep = False
         else:
-            self._picture = Picture(self.count, self._take_picture())
-            self._picture_weight = sum(event.weight for event in self._picture.events)
+            self._snapshot = Snapshot(self.count, self._take_snapshot())
+            self._snapshot_weight = sum(event.weight for event in self._snapshot.events)
             self._start, self._since = self.count, self._weight
             for reader in self._readers:
                 if not self._holds and self._weight - reader.weight > LAG:
-                    reader.overtake(self._picture, self._weight)
+                    reader.overtake(self._snapshot, self._weight)
         self._settle()
         self._count()
 
     def drop(self) -> None:
         """Keep nothing for later readers from now on; those that are there keep what they have not read."""
         self._keep = False
-        self._picture = None
+        self._snapshot = None
         self._settle()
         self._count()
         self._grown = None
 
     def reader(self) -> "Reader":
         """A new reader, which begins at the first event that is kept; where there were others before it,
-        with a picture of them, if there can be one."""
+        with a snapshot of them, if there can be one."""
         if self._keep:
-            reader = Reader(self, self._start, self._since, self._picture)
-        elif self._first and self._take_picture is not None and not self.ended:
-            reader = Reader(self, self.count, self._weight, Picture(self.count, self._take_picture()))
+            reader = Reader(self, self._start, self._since, self._snapshot)
+        elif self._first and self._take_snapshot is not None and not self.ended:
+            reader = Reader(self, self.count, self._weight, Snapshot(self.count, self._take_snapshot()))
         else:
             reader = Reader(self, self._first, self._base)
         self._readers.append(reader)
@@ -238,7 +238,7 @@ class Log:
     def _count(self) -> None:
         self._mark = min(self._weight + STEP, self._since + self._most) if self._keep else sys.maxsize
         if self.ended:
-            self._take_picture = None  # it holds the run, which is over
+            self._take_snapshot = None  # it holds the run, which is over
         change = self.size - self._counted
         self._counted += change
         if change and self._grown is not None:
@@ -250,7 +250,7 @@ class Reader:
 
     __slots__ = ("_log", "_missed", "_waiter", "position", "weight")
 
-    def __init__(self, log: Log, position: int, weight: int = 0, missed: Picture | None = None) -> None:
+    def __init__(self, log: Log, position: int, weight: int = 0, missed: Snapshot | None = None) -> None:
         self._log = log
         self._waiter: asyncio.Future[None] | None = None
         self._missed = missed
@@ -267,14 +267,14 @@ class Reader:
         """Whether something is ready."""
         return self._missed is not None or self.position < self._log.count
 
-    def missed(self) -> Picture | None:
-        """The picture of what this reader will not get, told once; it comes before the events of the last batch."""
-        picture, self._missed = self._missed, None
-        return picture
+    def missed(self) -> Snapshot | None:
+        """The snapshot of what this reader will not get, told once; it comes before the events of the last batch."""
+        snapshot, self._missed = self._missed, None
+        return snapshot
 
-    def overtake(self, picture: Picture, weight: int) -> None:
-        self._missed = picture
-        self.position, self.weight = picture.number, weight
+    def overtake(self, snapshot: Snapshot, weight: int) -> None:
+        self._missed = snapshot
+        self.position, self.weight = snapshot.number, weight
 
     async def batch(self, enough: Callable[[], bool] | None = None) -> list[Event]:
         """The events that are ready, waiting for at least one; empty at the end of the log, where something

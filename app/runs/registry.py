@@ -11,8 +11,8 @@ from agent_core.run_input import RunInput
 from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.leases import answer_of
 from app.runs.log import KEPT
+from app.runs.retention import Retention
 from app.runs.run import UNKEPT, Manner, ServedRun
-from app.runs.shelf import Shelf
 from app.settings import Settings
 
 LAST = 20.0
@@ -37,7 +37,7 @@ class Runs:
         self._runs: set[ServedRun] = set()
         self._known: dict[Name, ServedRun] = {}
         self._read: dict[Name, None] = {}  # those whose end was stored unread, the oldest first
-        self.shelf = Shelf(settings.log_seconds, settings.log_bytes, self._runs)
+        self.retention = Retention(settings.log_seconds, settings.log_bytes, self._runs)
 
     def __len__(self) -> int:
         """How many are under way."""
@@ -100,7 +100,7 @@ class Runs:
             seen=partial(self.was_read, user_id, session_id),
             outside=outside,
         )
-        served = ServedRun(self._engine, run, self._seconds, manner, most=self.most, grown=self.shelf.weigh)
+        served = ServedRun(self._engine, run, self._seconds, manner, most=self.most, grown=self.retention.weigh)
         name = (user_id, session_id, run_id)
         earlier, self._known[name] = self._known.get(name), served
         self._runs.add(served)
@@ -126,13 +126,13 @@ class Runs:
         if not served.told:
             self._read.pop(name, None)  # of an earlier attempt under this id
         if served.log.keeps and newest:
-            self.shelf.put(served)
+            self.retention.put(served)
         else:
             served.drop()
             self._dropped(name, served)  # also where it was dropped while it was under way
 
     def _dropped(self, name: Name, served: ServedRun) -> None:
-        self.shelf.take(served)
+        self.retention.take(served)
         if self._known.get(name) is served and served not in self._runs:
             del self._known[name]
 
@@ -148,7 +148,7 @@ class Runs:
             served.drain()
         if self._runs:
             await asyncio.wait({served.task for served in self._runs}, timeout=LAST)
-        self.shelf.close()
+        self.retention.close()
 
     async def aclose(self) -> None:
         """Stop at once whatever is still under way, and wait until it has ended."""

@@ -10,12 +10,12 @@ from agent_core.agent import Agent
 from agent_core.aside import Aside
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
-from agent_core.react.interrupts import StopReason
-from agent_core.react.pairing import open_calls
+from agent_core.pairing import open_calls
 from agent_core.react.run import Run
+from agent_core.react.stopping import StopReason
 from agent_core.run_input import RunInput
 from app.runs.log import Log, Reader
-from app.runs.picture import picture_of
+from app.runs.snapshot import snapshot_of
 from converters.agui.dialect import Dialect
 
 OnDisconnect = Literal["cancel", "continue"]
@@ -48,7 +48,7 @@ class ServedRun:
     Whoever wants its events attaches; the first must do so before the run's task had a turn. When the
     last reader leaves a run that is still under way, it is cancelled, with its tools and its upstream, or
     goes on, as its manner says; what it did is saved. Where it is kept, it can be read again from its first
-    event on, or, where it became too long for that, from a picture on.
+    event on, or, where it became too long for that, from a snapshot on.
 
     `most` and `grown` are the log's. `told` is the earlier run that it only told of, empty for any other or as long as
     it is under way.
@@ -72,7 +72,7 @@ class ServedRun:
         self.log = Log(
             keep=manner.keep,
             holds=manner.on_disconnect == "cancel",
-            picture=lambda: picture_of(run),
+            snapshot=lambda: snapshot_of(run),
             most=most,
             grown=grown,
         )

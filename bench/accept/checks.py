@@ -10,7 +10,7 @@ from tests.faults.crashes import crash_again_and_again
 from tests.faults.cuts import cut_at_each
 from tests.faults.endings import DRAIN, drain_beside_another, end_with_runs
 from tests.faults.kills import kill_again_and_again
-from tests.faults.memory import MB, Memory, cut_off, keep_halves, keep_heavy_events
+from tests.faults.memory import MB, Memory, cut_off, keep_heavy_events, keep_hidden_turns
 from tests.faults.outages import FAULTS, break_the_store
 from tests.faults.pairs import LEASE, run_through_both
 from tests.faults.pauses import pause_again_and_again
@@ -111,8 +111,8 @@ async def events(folder: Path) -> Figure:
     return _grown(await keep_heavy_events(folder, 16 * MB, 200), 120)
 
 
-async def halves(folder: Path) -> Figure:
-    return _grown(await keep_halves(folder, 160, 1_250_000), 140)
+async def hidden_turns(folder: Path) -> Figure:
+    return _grown(await keep_hidden_turns(folder, 160, 1_250_000), 140)
 
 
 async def deaf(folder: Path) -> Figure:
@@ -225,11 +225,11 @@ CHECKS = (
         measure=events,
     ),
     Check(
-        name="halves",
+        name="hidden turns",
         what="Memory that 160 unnamed conversations take that wait for their clients, 1.25 MB each",
         how="`/v1/chat/completions` with tools of both sides, in memory; 64 MB may be kept",
         limit="140 MB",
-        measure=halves,
+        measure=hidden_turns,
     ),
     Check(
         name="deaf",

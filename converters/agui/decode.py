@@ -19,9 +19,9 @@ from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.run_input import RunInput
 from agent_core.tools.base import NAME_PATTERN, ToolSpec
 from converters.agui.dialect import Dialect, client_word
-from converters.agui.messages import to_messages
+from converters.agui.lenient import tidy
+from converters.agui.messages_in import to_messages
 from converters.agui.resume import answers_of
-from converters.agui.tidy import tidy
 from converters.parsing import invalid, read_object, shorten, step
 
 MOST_ERRORS = 20

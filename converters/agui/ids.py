@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 WHOLE = 1_000_000
-"""The k of an id that stands for the event with all its frames, and for everything before it. A picture of
+"""The k of an id that stands for the event with all its frames, and for everything before it. A snapshot of
 a run ends with such an id, because nobody knows which frames the events made that it stands for."""
 
 UNKNOWN = 1_000_000_000

@@ -6,7 +6,7 @@ What a payload must be depends on what the interrupt is, which only the engine k
 from typing import Any
 
 from agent_core.interrupts import Answer
-from converters.openai.fields import an_object, list_at, needed_text, refuse
+from converters.fields import an_object, list_at, needed_text, refuse
 from converters.parsing import step
 
 MOST_ANSWERS = 1_000

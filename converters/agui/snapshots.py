@@ -11,7 +11,7 @@ from agent_core.shortened import note_of
 from converters.agui.custom import custom
 from converters.agui.dialect import take_reasoning
 from converters.agui.encode import compose
-from converters.agui.to_wire import Members, edited, to_agui
+from converters.agui.messages_out import Members, edited, to_agui
 from converters.wire import TEXT_LIMIT, Frame, cut, server_sent, text_json, to_json
 
 SHORTEST = 500

@@ -8,8 +8,8 @@ from agent_core.events import AgentEnd, AgentStart, Event, RunFailed
 from converters.agui.concerns import converters as standard
 from converters.agui.dialect import Dialect
 from converters.agui.ids import WHOLE, id_line
-from converters.agui.order import Order, State
 from converters.agui.run import failed, started
+from converters.agui.stream_order import Order, State
 from converters.chain import Chain, Checked, Converter
 
 logger = logging.getLogger(__name__)
@@ -86,13 +86,13 @@ class AguiStream:
             return None
         return after[2].partition(b"\n\n")[2]
 
-    def rejoin(self, picture: Sequence[Event], number: int, *, marked: bool = True) -> bytes:
-        """Go on behind the event `number`, from a picture of the run up to it: what is open is ended, and what
-        the picture's events show follows. Only the last frame has an id (without `marked` not even that one),
+    def rejoin(self, snapshot: Sequence[Event], number: int, *, marked: bool = True) -> bytes:
+        """Go on behind the event `number`, from a snapshot of the run up to it: what is open is ended, and what
+        the snapshot's events show follows. Only the last frame has an id (without `marked` not even that one),
         so that a reader that is cut off before begins with them again."""
         out: list[bytes] = []
         self._order.end_open(out)
-        for event in picture:
+        for event in snapshot:
             if isinstance(event, AgentStart) and self._order.state is not State.WAITING:
                 continue
             try:

@@ -5,7 +5,7 @@ from typing import Any
 
 from agent_core.events import Event, ToolResultEnd, ToolResultStart
 from converters.agui.encode import compose
-from converters.agui.to_wire import content_of
+from converters.agui.messages_out import content_of
 from converters.wire import TEXT_LIMIT, Frame, cut, to_json
 
 

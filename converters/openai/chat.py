@@ -111,7 +111,7 @@ class ChatStream:
             return b""
         return self._open() or self._chunks.empty()
 
-    def rejoin(self, _picture: Sequence[Event], _number: int) -> bytes:
+    def rejoin(self, _snapshot: Sequence[Event], _number: int) -> bytes:
         """To be called where events were missed, which no chunk can make up for: the stream fails."""
         return self.end()
 

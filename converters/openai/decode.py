@@ -11,7 +11,7 @@ from msgspec.structs import replace as with_members
 
 from agent_core.messages import Message
 from agent_core.run_input import RunInput
-from converters.openai.fields import flag_at, needed_text, object_at
+from converters.fields import flag_at, needed_text, object_at
 from converters.openai.messages import messages_of
 from converters.openai.options import options_of, refuse_the_impossible
 from converters.openai.tools import choice_of, strict_of, tools_of

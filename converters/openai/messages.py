@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from agent_core.messages import Message, ToolCall, plain
-from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
+from converters.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
 from converters.openai.parts import MOST_ITEMS, content_of, text_of
 from converters.parsing import step
 

@@ -7,7 +7,7 @@ answer. Members that nobody here knows are passed over: they are hints, or anoth
 from typing import Any
 
 from agent_core.models.base import ModelOptions
-from converters.openai.fields import Members, flag_at, integer_at, list_at, number_at, refuse, text_at
+from converters.fields import Members, flag_at, integer_at, list_at, number_at, refuse, text_at
 from converters.parsing import step
 
 MOST_STOPS = 4

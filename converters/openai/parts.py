@@ -6,7 +6,7 @@ from typing import Literal
 
 from agent_core.errors import InvalidRequest
 from agent_core.messages import MediaPart, Part, TextPart
-from converters.openai.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
+from converters.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
 from converters.parsing import step
 
 MOST_ITEMS = 10_000

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_core.tools.base import NAME_PATTERN, ToolSpec
-from converters.openai.fields import Members, an_object, flag_at, list_at, needed_text, object_at, refuse, text_at
+from converters.fields import Members, an_object, flag_at, list_at, needed_text, object_at, refuse, text_at
 from converters.parsing import step
 
 MOST_TOOLS = 128

@@ -10,8 +10,8 @@ from agent_core.errors import InvalidRequest
 from agent_core.events import AgentEnd, Custom, Event, RequireExternalExecution, RequireUserConfirm, RunFailed
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import Message, new_id
+from agent_core.pairing import open_calls, paired
 from agent_core.permissions import Permissions, Rule
-from agent_core.react.pairing import open_calls, paired
 from agent_core.run_input import RunInput
 from agent_core.sessions.history import History, history_of
 from agent_core.tools.base import Pending, ToolSpec
@@ -216,7 +216,7 @@ async def test_an_answer_of_the_wrong_shape_is_refused_and_leaves_everything_pen
 async def test_an_expired_approval_is_refused_and_can_still_be_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(calls(SEND), says("done"), approval_seconds=60.0)
     (interrupt,) = waits(await desk.ask())
-    monkeypatch.setattr("agent_core.react.answers.now_ms", lambda: interrupt.expires_at)
+    monkeypatch.setattr("agent_core.react.opening.decisions.now_ms", lambda: interrupt.expires_at)
     assert isinstance((await desk.ask(None, yes(interrupt)))[-1], RunFailed)
     ended(await desk.ask(None, Answer(interrupt_id=interrupt.id, status="cancelled")))
     assert desk.done == []

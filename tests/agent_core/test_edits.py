@@ -15,7 +15,7 @@ from agent_core.messages import MediaPart, Message, TextPart, new_id
 from agent_core.permissions import Permissions, Rule
 from agent_core.react.edits import LONGEST_TOLD, same_arguments
 from agent_core.run_input import RunInput
-from agent_core.sessions.fork import fork_entries
+from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.tools.base import Pending

@@ -12,8 +12,10 @@ from agent_core.events import Event, RequireExternalExecution
 from agent_core.interrupts import Answer, Decision, Interrupt
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece
-from agent_core.react.pairing import result_of
+from agent_core.pairing import result_of
 from agent_core.run_input import RunInput
+from agent_core.sessions.copies.fork import fork_entries
+from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.sessions.entries import (
     Entry,
     MessageBody,
@@ -27,9 +29,7 @@ from agent_core.sessions.entries import (
     run_entry,
     started_entry,
 )
-from agent_core.sessions.fork import fork_entries
 from agent_core.sessions.history import history_of
-from agent_core.sessions.transfer import export_lines, import_entries
 from agent_core.tools.base import ToolSpec
 from tests.agent_core.sessions.talk import numbered
 from tests.doubles import ScriptedModel, Step, events_of, says

@@ -7,7 +7,7 @@ import pytest
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.events import Event, MessagesSnapshot, Rewound, ToolResultEnd
 from agent_core.messages import Message, ToolCall
-from agent_core.react.pairing import open_calls, paired
+from agent_core.pairing import open_calls, paired
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import EndBody, Entry, body_of, end_entry, message_entry, run_entry, started_entry
 from agent_core.sessions.history import history_of

@@ -12,8 +12,8 @@ from agent_core.context import RunContext
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.messages import Message
+from agent_core.pairing import paired
 from agent_core.react import run as run_module
-from agent_core.react.pairing import paired
 from agent_core.sessions import leases as leases_module
 from agent_core.sessions.entries import Entry, SessionKey, message_entry
 from agent_core.sessions.history import History, history_of

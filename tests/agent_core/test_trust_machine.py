@@ -15,7 +15,7 @@ from agent_core import Engine
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.interrupts import Answer, Decision, Interrupt
 from agent_core.messages import Message, new_id
-from agent_core.react.pairing import open_calls
+from agent_core.pairing import open_calls
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import now_ms
 from tests.agent_core.trust_world import GATED, IDEMPOTENT, PICK, SERVER_TOOLS, Effect, Fault, World
@@ -118,7 +118,7 @@ class Trust(RuleBasedStateMachine):
             answers = [_answer(each, "approve") for each in self.pending() if each is not bad]
             answers.append(Answer(interrupt_id=bad.id, payload=payload))
             clock = now_ms() + (120_000 if late else 0)
-            with patch("agent_core.react.answers.now_ms", lambda: clock):
+            with patch("agent_core.react.opening.decisions.now_ms", lambda: clock):
                 events = self.run(RunInput(answers=tuple(answers)), False, None)
             assert isinstance(events[-1], RunFailed), events
             assert events[-1].code == "invalid_request"

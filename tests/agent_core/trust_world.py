@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import ModelError, ToolError
-from agent_core.guarding import Guards
+from agent_core.guards.settings import Guards
 from agent_core.interrupts import Decision
 from agent_core.messages import Message
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece

@@ -3,7 +3,7 @@
 import pytest
 from starlette.datastructures import Headers
 
-from app.auth import BindRefused, Door, Keys, KeysError, check_bind
+from app.auth import BindRefused, HostCheck, Keys, KeysError, check_bind
 from app.errors import Unauthorized
 from tests.app.doubles import silence
 
@@ -73,11 +73,11 @@ def test_keys_that_cannot_be_used_are_one_sentence_without_a_key(api_keys: str, 
     assert not any(secret in sentence for secret in (ALICE, BOB, BOB.replace(":", ""), "secret"))
 
 
-def door(*, keyless: bool = True, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = ()) -> Door:
-    return Door(silence, keyless=keyless, hosts=hosts, origins=origins)
+def door(*, keyless: bool = True, hosts: tuple[str, ...] = (), origins: tuple[str, ...] = ()) -> HostCheck:
+    return HostCheck(silence, keyless=keyless, hosts=hosts, origins=origins)
 
 
-def allows(which: Door, host: str | None, origin: str | None = None) -> bool:
+def allows(which: HostCheck, host: str | None, origin: str | None = None) -> bool:
     given = {name: value for name, value in (("host", host), ("origin", origin)) if value is not None}
     return which.judge(Headers(given)) is None
 

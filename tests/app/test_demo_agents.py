@@ -12,8 +12,8 @@ from agent_core.context import ToolContext
 from agent_core.errors import ToolError
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, TextPiece
-from agent_core.models.fake.model import FakeModel
 from agent_core.models.http import HttpClient
+from agent_core.models.keyless.fake import FakeModel
 from app.demo import agents as demo
 
 CONTEXT = ToolContext(agent="a", user_id="u", session_id="s", run_id="r", call_id="c")

@@ -15,7 +15,7 @@ from agent_core.sessions.entries import SessionKey, end_entry, run_entry
 from agent_core.sessions.journal.anchor import ANCHOR_FILE
 from agent_core.sessions.opening import open_store
 from agent_core.sessions.store import SessionPutBack, Store
-from tests.app.test_cli import environment
+from tests.app.command.test_cli import environment
 from tests.missing import skip_without
 from tests.postgres import PostgresServer, postgres_server, postgres_url
 

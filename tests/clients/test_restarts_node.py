@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.server import bind
-from tests.app.test_cli import serving
+from tests.app.command.test_cli import serving
 from tests.clients.panel import Panel, panel, rewinds, said, shape, unblamed
 from tests.clients.test_agui_node import PICK
 

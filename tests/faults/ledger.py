@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_core.messages import Message
-from agent_core.react.pairing import open_calls, paired
+from agent_core.pairing import open_calls, paired
 from agent_core.sessions.entries import EndBody, Entry, MessageBody, SessionKey, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.store import Store

@@ -1,4 +1,4 @@
-"""What a server's memory does where much is kept: heavy events, halves of conversations, clients that never read."""
+"""What a server's memory does: heavy events, hidden turns of conversations, and clients that never read."""
 
 import asyncio
 import json
@@ -54,13 +54,13 @@ async def keep_heavy_events(folder: Path, log_bytes: int, runs: int) -> Memory:
         return Memory(before=before, more=resident(worker) - before)
 
 
-async def keep_halves(folder: Path, requests: int, size: int) -> Memory:
+async def keep_hidden_turns(folder: Path, requests: int, size: int) -> Memory:
     """So many unnamed conversations of so many bytes that wait for their clients, in memory."""
     async with _serving(folder, {"OSTINATO_STORE": "memory"}) as worker, calling(worker.url) as http:
-        await _leave_half(http, 0, 1_000)
+        await _leave_hidden_turn(http, 0, 1_000)
         before = resident(worker)
         for number in range(requests):
-            await _leave_half(http, number, size)
+            await _leave_hidden_turn(http, number, size)
         return Memory(before=before, more=resident(worker) - before)
 
 
@@ -98,7 +98,7 @@ async def _run(http: httpx.AsyncClient, kind: str, session: str) -> None:
     assert '"RUN_FINISHED"' in response.text, response.text[-300:]
 
 
-async def _leave_half(http: httpx.AsyncClient, number: int, size: int) -> None:
+async def _leave_hidden_turn(http: httpx.AsyncClient, number: int, size: int) -> None:
     said = {"role": "user", "content": f"half {number} {'x' * size}"}
     response = await http.post("/v1/chat/completions", json={"model": "heavy", "messages": [said], "tools": [PICK]})
     assert response.json()["choices"][0]["finish_reason"] == "tool_calls", response.text[:300]

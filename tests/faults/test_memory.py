@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.faults.memory import MB, cut_off, keep_halves, keep_heavy_events
+from tests.faults.memory import MB, cut_off, keep_heavy_events, keep_hidden_turns
 
 
 async def test_the_events_of_runs_take_no_more_than_may_be_kept_whatever_they_hold(tmp_path: Path) -> None:
@@ -10,7 +10,7 @@ async def test_the_events_of_runs_take_no_more_than_may_be_kept_whatever_they_ho
 
 
 async def test_conversations_that_wait_for_their_clients_take_no_more_than_their_bound(tmp_path: Path) -> None:
-    assert (await keep_halves(tmp_path / "server", 120, 1_250_000)).more < 140
+    assert (await keep_hidden_turns(tmp_path / "server", 120, 1_250_000)).more < 140
 
 
 async def test_clients_that_are_cut_off_together_cost_no_multiple_of_their_answers(tmp_path: Path) -> None:

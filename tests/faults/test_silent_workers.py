@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from agent_core.messages import Message
-from agent_core.sessions import keeper
+from agent_core.sessions import heartbeat
 from agent_core.sessions.entries import SessionKey, message_entry
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.opening import open_store
@@ -53,8 +53,8 @@ async def test_a_worker_that_wakes_up_too_late_takes_its_leases_for_lost_althoug
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store, asleep, lost = Beating(), 0.0, asyncio.Event()
-    monkeypatch.setattr(keeper, "monotonic", lambda: monotonic() + asleep)
-    heart = keeper.Keeper(store, "w", 0.3, busy=lambda: True, cancel=lambda _: None, lost=lost.set)
+    monkeypatch.setattr(heartbeat, "monotonic", lambda: monotonic() + asleep)
+    heart = heartbeat.Heartbeat(store, "w", 0.3, busy=lambda: True, cancel=lambda _: None, lost=lost.set)
     await heart.ensure()
     await until(lambda: store.beats > 1)
     assert not lost.is_set()

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.app.test_cli import environment
+from tests.app.command.test_cli import environment
 
 AGENTS = Path(__file__).with_name("agents.py")
 TICKS = os.sysconf("SC_CLK_TCK")

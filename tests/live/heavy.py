@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from agent_core import Agent, ToolContext, tool
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece
-from agent_core.react.pairing import result_of
+from agent_core.pairing import result_of
+from agent_core.sessions.copies.portable import export_lines
 from agent_core.sessions.entries import Entry, message_entry, rewound_entry, run_entry, state_entry
-from agent_core.sessions.transfer import export_lines
 from tests.doubles import ScriptedModel, calls, says
 from tests.serving import run_input
 

@@ -12,7 +12,7 @@ from agent_core import Agent, tool
 from agent_core.errors import ModelError, RunError
 from agent_core.models.base import CutPiece, Piece, TextPiece, ThinkingPiece, UsagePiece
 from agent_core.usage import Usage
-from app.runs import claims as claims_module
+from app.retries import claims as claims_module
 from tests.agent_core.react.agents import add
 from tests.app.doubles import Running, until
 from tests.doubles import ScriptedModel, calls, says

@@ -9,8 +9,8 @@ import pytest
 from agent_core import Agent, tool
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message, ToolCall
+from agent_core.sessions.copies.portable import export_lines
 from agent_core.sessions.entries import Entry, answered_entry, asked_entry, end_entry, message_entry, run_entry
-from agent_core.sessions.transfer import export_lines
 from app.settings import Settings
 from tests.agent_core.sessions.talk import numbered
 from tests.doubles import ScriptedModel, says

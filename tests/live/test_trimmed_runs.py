@@ -1,4 +1,4 @@
-"""Runs of which not all events are there any more: told as a picture, and what came after it."""
+"""Runs of which not all events are there any more: told as a snapshot, and what came after it."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from tests.serving import check_whole, numbered_frames_of, serving, text_of, typ
 
 
 def trimmed_form(seen: list[Numbered], *rest: str) -> None:
-    """The frames begin with a picture; only its last frame has an id."""
+    """The frames begin with a snapshot; only its last frame has an id."""
     assert types_of(frames(seen))[: 2 + len(rest)] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", *rest]
 
 
@@ -84,7 +84,7 @@ async def test_a_live_run_that_was_trimmed_goes_on_where_it_can_and_else_begins_
         trimmed_form(begun)
         marked = [number for number, _ in begun if number is not None]
         assert marked[0][1] == 1_000_000
-        # What the picture shows and what came after it are all that was said.
+        # What the snapshot shows and what came after it are all that was said.
         whole_text = "".join(f"a{n} " for n in range(60))
         assert said(begun).endswith(whole_text)
         for place, (number, _) in enumerate(begun, start=1):

@@ -49,7 +49,7 @@ async def test_a_run_of_a_deleted_session_is_not_read_from_the_log_of_the_other_
         assert SECRET not in response.text
         assert response.status_code == (404 if way == "get" else 200)
         assert services_of(one).runs.find("local", "t1", body["runId"]) is None or way == "post"
-        assert services_of(one).runs.shelf.weight < 10_000
+        assert services_of(one).runs.retention.weight < 10_000
     assert len(model.requests) == 1 + anew + (way == "post")
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message
-from agent_core.react.opening.placing import RULES, Place, Placing
+from agent_core.react.opening.align import RULES, Place, Placing
 from agent_core.sessions.entries import Origin
 from agent_core.sessions.history import History, PastRun
 from agent_core.sessions.tree import Node

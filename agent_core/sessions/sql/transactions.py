@@ -120,7 +120,7 @@ def append(
         "new_head": lease.head + len(rows),
         "new_tip": tip,
         "new_title": _title_of(entries),
-        "keeper": None if free else lease.owner,
+        "heartbeat": None if free else lease.owner,
         "at": at,
     }
     if conn.execute(statements.MOVE, values).rowcount:

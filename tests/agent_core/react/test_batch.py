@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_core.errors import RunError
 from agent_core.react.batch import Job, run_batch
-from agent_core.react.interrupts import SelfCancelled, Stop, Stopped
+from agent_core.react.stopping import SelfCancelled, Stop, Stopped
 
 
 class Jobs:

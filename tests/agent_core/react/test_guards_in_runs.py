@@ -7,10 +7,10 @@ import pytest
 
 from agent_core import Agent, Engine, ToolError, tool
 from agent_core.events import AgentEnd, Event, Guard, ModelCallStart, TextDelta, ToolResultEnd
-from agent_core.guarding import Guards
+from agent_core.guards.settings import Guards
+from agent_core.guards.watch import CLOSING, NO_SUMMARY
 from agent_core.models.base import ModelRequest, Piece, TextPiece, UsagePiece
-from agent_core.react.guards import CLOSING, NO_SUMMARY
-from agent_core.react.pairing import paired
+from agent_core.pairing import paired
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import stored
 from tests.doubles import ScriptedModel, Step, calls, events_of, says

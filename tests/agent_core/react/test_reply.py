@@ -239,7 +239,7 @@ def test_arguments_that_are_nothing_are_an_empty_object(
 
 def test_a_picture_holds_no_arguments_that_were_not_shown() -> None:
     reply, events = stream(CallPiece(0, "a", "t"), ArgumentsPiece(0, "nu"))
-    assert [type(event) for event in reply.picture()[1]] == [type(event) for event in events] == [ToolCallStart]
+    assert [type(event) for event in reply.snapshot()[1]] == [type(event) for event in events] == [ToolCallStart]
 
 
 def test_arguments_are_shown_as_they_come_once_they_begin_as_an_object() -> None:

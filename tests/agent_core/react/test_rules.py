@@ -9,12 +9,12 @@ import pytest
 
 from agent_core import Agent, Engine, ToolError, tool
 from agent_core.events import AgentEnd, Event, ExceedMaxIters, RequireExternalExecution
-from agent_core.guarding import Guards
+from agent_core.guards.settings import Guards
 from agent_core.interrupts import Answer
 from agent_core.messages import Message, new_id
 from agent_core.models.base import Piece, TextPiece
+from agent_core.pairing import paired
 from agent_core.permissions import Permissions, Rule
-from agent_core.react.pairing import paired
 from agent_core.run_input import RunInput
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.tools.base import Pending, ToolSpec

@@ -17,12 +17,12 @@ from agent_core import Agent, Engine, ToolError, tool
 from agent_core.engine import RunResult
 from agent_core.errors import ModelError, RunError
 from agent_core.events import Event, ExceedMaxIters, Guard, RunFailed, ToolResultEnd
-from agent_core.guarding import Guards
+from agent_core.guards.settings import Guards
+from agent_core.guards.watch import rewatched
 from agent_core.interrupts import Answer
 from agent_core.messages import Message, TextPart, ToolCall, new_id
 from agent_core.models.base import ModelRequest, Piece, UsagePiece
-from agent_core.react.guards import rewatched
-from agent_core.react.pairing import open_calls, paired
+from agent_core.pairing import open_calls, paired
 from agent_core.react.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import (

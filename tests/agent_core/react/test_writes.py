@@ -31,7 +31,7 @@ from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.state import LARGEST_STATE
 from agent_core.sessions.store import Lease
 from agent_core.tools.base import ToolSpec
-from app.runs.picture import picture_of
+from app.runs.snapshot import snapshot_of
 from tests.agent_core.test_state import said, stored
 from tests.doubles import Collected, ScriptedModel, calls, events_of, says
 
@@ -209,7 +209,7 @@ class Watching(Collected):
     def _see(self, event: Event) -> None:
         assert self.run is not None
         self.events.append(event)
-        shown = [each for each in picture_of(self.run) if isinstance(each, MessagesSnapshot)]
+        shown = [each for each in snapshot_of(self.run) if isinstance(each, MessagesSnapshot)]
         messages = shown[0].messages if shown else ()
         self.pictures.append({m.tool_call_id or "" for m in messages if m.role == "tool"})
 

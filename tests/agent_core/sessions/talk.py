@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from agent_core.messages import Message, ToolCall
-from agent_core.react.pairing import result_of
+from agent_core.pairing import result_of
 from agent_core.sessions.entries import Entry, body_of, copied, message_entry
 
 CALL = ToolCall(id="c1", name="look_up", arguments='{"word":"a"}')

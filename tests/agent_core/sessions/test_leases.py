@@ -13,8 +13,8 @@ from agent_core.messages import Message
 from agent_core.models.base import TextPiece
 from agent_core.sessions import leases as leases_module
 from agent_core.sessions.entries import SessionKey, message_entry
+from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.keeper import Keeper
 from agent_core.sessions.leases import Leases
 from agent_core.sessions.store import Lease, LeaseLost
 from tests.app.doubles import until
@@ -59,13 +59,13 @@ def _ignore(_: SessionKey) -> None:
     pass
 
 
-def keeper(store: SharedStore, lost: asyncio.Event, *, lease_seconds: float = 0.06) -> Keeper:
-    return Keeper(store, "w", lease_seconds, busy=lambda: True, cancel=_ignore, lost=lost.set)
+def heartbeat(store: SharedStore, lost: asyncio.Event, *, lease_seconds: float = 0.06) -> Heartbeat:
+    return Heartbeat(store, "w", lease_seconds, busy=lambda: True, cancel=_ignore, lost=lost.set)
 
 
 async def test_the_heart_beats_while_a_run_is_under_way_and_signs_off_at_the_end() -> None:
     store, lost = SharedStore(), asyncio.Event()
-    heart = keeper(store, lost)
+    heart = heartbeat(store, lost)
     await heart.ensure()
     await until(lambda: store.beats > 3)
     heart.check()
@@ -76,7 +76,7 @@ async def test_the_heart_beats_while_a_run_is_under_way_and_signs_off_at_the_end
 
 async def test_a_worker_that_cannot_beat_gives_its_leases_up_before_others_may_take_them() -> None:
     store, lost = SharedStore(), asyncio.Event()
-    heart = keeper(store, lost)
+    heart = heartbeat(store, lost)
     await heart.ensure()
     store.broken = True
     await lost.wait()
@@ -90,7 +90,7 @@ async def test_a_worker_that_cannot_beat_gives_its_leases_up_before_others_may_t
     await heart.aclose()
 
 
-def _alive(heart: Keeper) -> bool:
+def _alive(heart: Heartbeat) -> bool:
     try:
         heart.check()
     except LeaseLost:
@@ -142,7 +142,7 @@ class LateStore(SharedStore):
 
 async def test_a_cancel_is_heard_also_where_the_heartbeat_that_brings_it_is_given_up() -> None:
     store, heard, lost = LateStore(), list[SessionKey](), asyncio.Event()
-    heart = Keeper(store, "w", 0.06, busy=lambda: True, cancel=heard.append, lost=lost.set)
+    heart = Heartbeat(store, "w", 0.06, busy=lambda: True, cancel=heard.append, lost=lost.set)
     await heart.ensure()
     store.asked = [KEY]
     await store.late.wait()

@@ -1,9 +1,9 @@
-"""Logs that are kept: trimmed to a picture when they grow too long, and read on from there."""
+"""Logs that are kept: trimmed to a snapshot when they grow too long, and read on from there."""
 
 import asyncio
 
 from agent_core.events import OVERHEAD, AgentEnd, AgentStart, Event, TextDelta, TextStart
-from app.runs.log import BATCH, LAG, RUN, STEP, Log, Picture
+from app.runs.log import BATCH, LAG, RUN, STEP, Log, Snapshot
 from tests.app.runs.test_log import END, delta, there
 
 START = AgentStart(run_id="r", agent="a")
@@ -15,15 +15,15 @@ class Told:
 
     def __init__(self, *, holds: bool = False, most: int = 10 * EVENT) -> None:
         self.said: list[str] = []
-        self.pictures = 0
+        self.snapshots = 0
         self.weight = 0
-        self.log = Log(keep=True, holds=holds, picture=self.picture, most=most, grown=self.grown)
+        self.log = Log(keep=True, holds=holds, snapshot=self.snapshot, most=most, grown=self.grown)
 
     def grown(self, change: int) -> None:
         self.weight += change
 
-    def picture(self) -> tuple[Event, ...]:
-        self.pictures += 1
+    def snapshot(self) -> tuple[Event, ...]:
+        self.snapshots += 1
         return (START, TextStart(run_id="r", reply_id="m"), delta("".join(self.said)))
 
     def say(self, text: str) -> None:
@@ -35,15 +35,15 @@ async def test_a_log_that_grew_too_long_is_a_picture_and_what_came_after_it() ->
     told = Told()
     for number in range(15):
         told.say(f"{number:04}" * 250)
-    assert told.pictures == 1
+    assert told.snapshots == 1
     reader = told.log.reader()
-    picture = reader.missed()
-    assert picture is not None
+    snapshot = reader.missed()
+    assert snapshot is not None
     rest = [event.text for event in await reader.batch() if isinstance(event, TextDelta)]
-    told_before = picture.events[-1]
+    told_before = snapshot.events[-1]
     assert isinstance(told_before, TextDelta)
     assert told_before.text + "".join(rest) == "".join(told.said)
-    assert picture.number == 11
+    assert snapshot.number == 11
     assert len(rest) == 4
     assert not told.log.whole
     assert reader.missed() is None, "it is told once"
@@ -54,14 +54,14 @@ async def test_a_log_is_trimmed_again_and_again() -> None:
     for number in range(200):
         told.say(f"{number:04}" * 250)
         reader = told.log.reader()
-        picture = reader.missed()
-        before = "" if picture is None else picture.events[-1].text  # type: ignore[attr-defined]
+        snapshot = reader.missed()
+        before = "" if snapshot is None else snapshot.events[-1].text  # type: ignore[attr-defined]
         batch = await reader.batch() if reader.behind else []
         events = [event.text for event in batch if isinstance(event, TextDelta)]
         assert before + "".join(events) == "".join(told.said)
         reader.close()
         assert there(told.log) <= 11
-    assert told.pictures == 200 // 11
+    assert told.snapshots == 200 // 11
 
 
 async def test_a_reader_that_lags_a_little_keeps_what_it_has_not_read() -> None:
@@ -72,10 +72,10 @@ async def test_a_reader_that_lags_a_little_keeps_what_it_has_not_read() -> None:
     assert len(await reader.batch()) == 3
     for _ in range(9):
         told.say("b" * 1_000)
-    assert told.pictures == 1
+    assert told.snapshots == 1
     assert len(await reader.batch()) == 9
     assert reader.missed() is None
-    assert there(told.log) == 1, "what everybody has read of the time before the picture is forgotten"
+    assert there(told.log) == 1, "what everybody has read of the time before the snapshot is forgotten"
 
 
 async def test_a_reader_that_lags_far_is_overtaken_where_the_run_goes_on() -> None:
@@ -83,12 +83,12 @@ async def test_a_reader_that_lags_far_is_overtaken_where_the_run_goes_on() -> No
     reader = told.log.reader()
     await_end = asyncio.create_task(reader.batch())
     await asyncio.sleep(0)
-    while told.pictures < 1:
+    while told.snapshots < 1:
         told.say("x" * 1_000)
-    assert await await_end == [], "nothing came after the picture yet"
-    picture = reader.missed()
-    assert picture is not None
-    assert picture.number == reader.position == told.log.count
+    assert await await_end == [], "nothing came after the snapshot yet"
+    snapshot = reader.missed()
+    assert snapshot is not None
+    assert snapshot.number == reader.position == told.log.count
     told.say("y")
     assert [event.text for event in await reader.batch() if isinstance(event, TextDelta)] == ["y"]
     assert not told.log.full
@@ -98,7 +98,7 @@ async def test_where_readers_hold_the_run_up_none_is_overtaken() -> None:
     told = Told(holds=True, most=2 * LAG)
     slow, fast = told.log.reader(), told.log.reader()
     seen: list[Event] = []
-    while told.pictures < 1:
+    while told.snapshots < 1:
         told.say("x" * 1_000)
         if told.log.full:
             seen += await slow.batch()
@@ -192,20 +192,20 @@ async def test_events_are_numbered_also_where_nobody_reads() -> None:
 
 
 async def test_a_log_that_is_not_kept_begins_with_a_picture_for_whoever_comes_later() -> None:
-    log = Log(picture=lambda: (START, delta("so far")))
+    log = Log(snapshot=lambda: (START, delta("so far")))
     first = log.reader()
     log.emit(START)
     log.emit(delta("so"))
     await first.batch()
     log.emit(delta(" far"))
     later = log.reader()
-    assert later.missed() == Picture(3, (START, delta("so far")))
+    assert later.missed() == Snapshot(3, (START, delta("so far")))
     log.emit(END)
     assert await later.batch() == [END]
     assert await first.batch() == [delta(" far"), END]
 
 
 async def test_a_log_that_has_ended_lets_go_of_its_run() -> None:
-    for log in (Log(picture=lambda: ()), Log(keep=True, picture=lambda: ())):
+    for log in (Log(snapshot=lambda: ()), Log(keep=True, snapshot=lambda: ())):
         log.emit(END)
-        assert log._take_picture is None
+        assert log._take_snapshot is None

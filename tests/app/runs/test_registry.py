@@ -62,7 +62,7 @@ async def test_a_run_that_is_not_kept_is_known_only_while_it_lasts() -> None:
         assert registry.find("u", "s", "r") is run
         await finish(run)
         assert registry.find("u", "s", "r") is None
-        assert len(registry.shelf) == 0
+        assert len(registry.retention) == 0
 
 
 async def test_after_its_time_a_run_is_forgotten_with_its_events() -> None:
@@ -70,9 +70,9 @@ async def test_after_its_time_a_run_is_forgotten_with_its_events() -> None:
         made = [start(registry, agent, session_id=f"s{n}") for n in range(5)]
         for run in made:
             await finish(run)
-        await until(lambda: len(registry.shelf) == 0)
+        await until(lambda: len(registry.retention) == 0)
         assert registry._known == {}
-        assert registry.shelf.weight == 0
+        assert registry.retention.weight == 0
         assert all(there(run.log) == 0 for run in made), "although somebody holds them"
 
 
@@ -85,7 +85,7 @@ async def test_a_run_without_a_time_stays_until_it_is_dropped() -> None:
         assert registry.find("u", "s1", "stays") is stays
         stays.drop()
         assert registry.find("u", "s1", "stays") is None
-        assert registry.shelf.weight == 0
+        assert registry.retention.weight == 0
 
 
 async def test_where_all_logs_weigh_too_much_the_oldest_run_that_has_ended_goes_first() -> None:
@@ -93,7 +93,7 @@ async def test_where_all_logs_weigh_too_much_the_oldest_run_that_has_ended_goes_
         made = [start(registry, agent, session_id=f"s{n}") for n in range(6)]
         for run in made:
             await finish(run)
-            assert registry.shelf.weight <= 210_000
+            assert registry.retention.weight <= 210_000
         assert [registry.find("u", f"s{n}", "r") is not None for n in range(6)] == [False] * 3 + [True] * 3
         assert [there(run.log) > 0 for run in made] == [False] * 3 + [True] * 3
 
@@ -102,7 +102,7 @@ async def test_a_run_that_said_little_counts_with_what_it_takes_itself() -> None
     async with runs(says("hi"), log_bytes=20_000) as (registry, agent, _):
         for number in range(20):
             await finish(start(registry, agent, session_id=f"s{number}"))
-        assert len(registry.shelf) <= 20_000 // RUN
+        assert len(registry.retention) <= 20_000 // RUN
         assert registry.find("u", "s19", "r") is not None
 
 
@@ -121,8 +121,8 @@ async def test_where_only_live_runs_are_left_the_largest_log_is_trimmed() -> Non
         assert [run.log.whole for run in made].count(False) == 1
         assert made[1].log.whole
         trimmed = next(run for run in made if not run.log.whole)
-        picture = trimmed.attach().reader.missed()
-        assert picture is not None
+        snapshot = trimmed.attach().reader.missed()
+        assert snapshot is not None
 
 
 async def test_an_id_that_comes_again_is_the_latest_attempts() -> None:
@@ -134,7 +134,7 @@ async def test_an_id_that_comes_again_is_the_latest_attempts() -> None:
         await finish(second)
         assert registry.find("u", "s", "r") is second
         assert there(first.log) == 0
-        assert len(registry.shelf) == 1
+        assert len(registry.retention) == 1
 
 
 async def test_an_earlier_attempt_that_ends_later_does_not_come_back() -> None:
@@ -149,7 +149,7 @@ async def test_an_earlier_attempt_that_ends_later_does_not_come_back() -> None:
         assert status_of(first) == "completed"
         assert registry.find("u", "s", "r") is second
         await finish(second)
-        assert len(registry.shelf) == 1
+        assert len(registry.retention) == 1
 
 
 async def test_nothing_is_left_of_runs_that_were_forgotten() -> None:
@@ -160,6 +160,6 @@ async def test_nothing_is_left_of_runs_that_were_forgotten() -> None:
             gone.append(weakref.ref(run))
             await finish(run)
         del run
-        await until(lambda: len(registry.shelf) == 0)
+        await until(lambda: len(registry.retention) == 0)
         gc.collect()
         assert [each() for each in gone] == [None] * 20

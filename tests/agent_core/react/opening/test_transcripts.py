@@ -9,7 +9,7 @@ from agent_core.errors import InvalidRequest
 from agent_core.events import StateSnapshot
 from agent_core.interrupts import Answer
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
-from agent_core.sessions.transfer import export_lines, import_entries
+from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.shortened import beginning_of
 from tests.agent_core.react.opening.talk import (
     KEY,

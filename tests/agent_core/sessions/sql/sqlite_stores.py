@@ -23,7 +23,7 @@ async def opened(data_dir: Path) -> SqlStore:
 def keeper_of(store: SqlStore) -> Any:
     backend = store._backend
     assert isinstance(backend, SqliteBackend)
-    return backend._keeper
+    return backend._heartbeat
 
 
 async def run_sql(store: SqlStore, statement: str) -> list[Any]:
@@ -52,7 +52,7 @@ def held_up(store: SqlStore) -> Generator[None, None, None]:
 
 async def count_commits(store: SqlStore) -> Callable[[], int]:
     said: list[str] = []
-    keeper = keeper_of(store)
-    await store._backend.run(Work(do=lambda _: keeper._raw.set_trace_callback(said.append)))
+    heartbeat = keeper_of(store)
+    await store._backend.run(Work(do=lambda _: heartbeat._raw.set_trace_callback(said.append)))
     said.clear()
     return lambda: said.count("COMMIT")

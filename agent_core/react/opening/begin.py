@@ -1,0 +1,210 @@
+"""How a run begins: what a lost run left behind is repaired, answers and input are taken in, and all is stored
+in one step. When `begin` returns, the input is acknowledged."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from agent_core.events import RunStatus
+from agent_core.guards.digests import noted
+from agent_core.guards.watch import Trip
+from agent_core.messages import Message, ToolCall, new_id
+from agent_core.react.changes import StateChange, change_behind, change_to
+from agent_core.react.opening.adopt import take_over, take_whole, title_of
+from agent_core.react.opening.align import Placing
+from agent_core.react.opening.align import place as place_messages
+from agent_core.react.opening.client_calls import answered, waiting_for_client
+from agent_core.react.opening.decisions import Decided, decided, settled
+from agent_core.react.opening.report import tell_opening, tell_what_there_is
+from agent_core.react.opening.request import Asked, Intake, read_request
+from agent_core.react.run import Run
+from agent_core.sessions.entries import (
+    end_entry,
+    message_entry,
+    rewound_entry,
+    run_entry,
+    titled_entry,
+    weight_of,
+)
+from agent_core.sessions.history import state_since
+from agent_core.sessions.state import copy_of
+from agent_core.sessions.tree import Node, messages_of
+
+READING = 100
+"""What a message of the history or the request weighs where it is about the work to look at it (`Aside`)."""
+
+
+async def begin(run: Run) -> RunStatus | None:
+    """Take the input in. Where it asks for nothing but what there is, nothing is stored, the client is told that, and
+    the status is how the run ends.
+
+    Calls that an earlier run left open and that are not to be run get their results here; the others are left to
+    `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
+    """
+    placing = await _placing(run)
+    answers = decided(run, run.history.pending_in(placing.messages))
+    intake = _intake(run, placing, answers)
+    if intake.told:
+        return tell_what_there_is(run, intake, answers)
+    messages = _path(run, placing, intake)
+    results = [
+        *settled(run, messages, answers, said=intake.says),
+        *answered(_clients(run, messages), intake.answers, run.history.message_ids, said=intake.says),
+    ]
+    acted = () if intake.opens else run.history.turn.acted
+    if acted:
+        await run.aside(READING * len(acted), run.watch_over, acted)
+    results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
+    had_state = run.history.state not in (None, {})
+    await _store(run, intake, answers, results, said)
+    ours = [each for each in results if each.tool_call_id not in intake.answers]
+    tell_opening(run, intake, ours, answers, had_state=had_state)
+    for trip in trips:
+        run.tripped(trip)
+    return None
+
+
+def _clients(run: Run, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    return waiting_for_client(messages, run.tools, run.history.not_the_clients)
+
+
+async def _placing(run: Run) -> Placing:
+    if run.history.tree.empty:
+        return Placing(path=[])  # there is nothing to place anything in
+    return await run.aside(
+        READING * (len(run.history.message_ids) + len(run.input.messages)),
+        place_messages,
+        run.history,
+        run.input.messages,
+        lambda messages: _clients(run, messages),
+        own_ids=run.input.own_ids,
+        question=_question_again(run),
+    )
+
+
+def _question_again(run: Run) -> Node | None:
+    """The last question, where the request is known to be the one that it came with."""
+    mark, asked, last = run.input.mark, run.history.question, run.history.run
+    if not mark or asked is None or not asked.message.id.startswith(mark) or last is None:
+        return None
+    under_way = last.ended_at > run.arrived or (run.waited and last.ended_at == run.arrived)
+    unread = (last.unread or not last.status) and not run.seen(next(reversed(run.history.runs)))
+    return asked if run.input.again or under_way or unread else None
+
+
+def _intake(run: Run, placing: Placing, answers: Decided) -> Intake:
+    history, given = run.history, run.input
+    if history.tree.empty:
+        return take_whole(given.messages, run.tools) if given.whole else take_over(given.messages, history.others)
+    known = [each for each in given.answers if each.interrupt_id not in answers.unknown]
+    asked = Asked(
+        run_id=run.run_id,
+        arrived=run.arrived,
+        waited=run.waited,
+        seen=run.seen,
+        decides=bool(answers.decisions),
+        decided=bool(known),
+        again=_question_again(run) is not None,
+        empty=not (given.messages or given.answers),
+        places=given.places,
+    )
+    return read_request(history, placing, asked)
+
+
+def _path(run: Run, placing: Placing, intake: Intake) -> list[Message]:
+    """The messages behind which the run goes on."""
+    if intake.rewind is None:
+        return placing.messages
+    node = run.history.tree.find(intake.rewind)
+    return messages_of(run.history.tree.nodes(node)) if node is not None else []
+
+
+def _with_ids_of_their_own(run: Run, intake: Intake) -> list[Message]:
+    """The messages that are added, each under an id that no other message has which is shown: the client's where it
+    can be had."""
+    gone = intake.rewind is not None
+    taken: set[str] = set()
+    said: list[Message] = []
+    for message in intake.messages:
+        node = run.history.tree.find(message.id)
+        theirs = node is None or (gone and node.message.role == message.role == "user")
+        fresh = message if theirs and message.id not in taken else replace(message, id=new_id("msg"))
+        taken.add(fresh.id)
+        said.append(fresh)
+    return said
+
+
+def _watch(
+    run: Run, results: list[Message], said: list[Message], *, opens: bool
+) -> tuple[list[Message], list[Message], list[Trip]]:
+    """Show the guards what this run brings: the results of calls that were left open, or all that was done since the
+    last user message of a conversation that is brought whole. What they say to the model stands in the results that
+    it has not read yet. Returns both as they are to be stored, and what has tripped."""
+    brought = [*results, *said]
+    asked = [place for place, each in enumerate(brought) if each.role == "user"]
+    read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
+    trips: list[Trip] = []
+    for place in range(asked[-1] + 1 if asked and opens else 0, len(brought)):
+        trip = run.watch.take(brought[place])
+        if trip is not None and place > read:
+            trips.append(trip)
+            brought[place] = noted(brought[place], trip.told)
+    run.offer_what_is_left()
+    return brought[: len(results)], brought[len(results) :], trips
+
+
+async def _store(run: Run, intake: Intake, answers: Decided, results: list[Message], said: list[Message]) -> None:
+    history, ids = run.history, (run.run_id, run.agent.name)
+    entries = [end_entry(run_id, "failed", "worker_lost", unread=True) for run_id in history.lost]
+    entries.append(run_entry(*ids, run.input.client, opens=intake.opens))
+    entries += answers.entries(run)
+    back = None
+    if intake.rewind is not None:
+        entries.append(rewound_entry(*ids, intake.rewind))
+        stood = await _stood(run, intake.rewind)
+        back = None if stood is None else change_to(stood[0], history)
+    # In front of the messages: whoever goes back to these finds the state as it stood then.
+    entries += [] if back is None else [back.entry(run.run_id)]
+    entries += [message_entry(*ids, each) for each in results]
+    entries += [message_entry(*ids, each, intake.origin) for each in said]
+    title = "" if run.ephemeral or history.title else title_of(said)
+    if title:
+        entries.append(titled_entry(run.run_id, title))
+    change = change_behind(back, _state(run, back), history)
+    entries += [] if change is None else [change.entry(run.run_id)]
+    await run.append(*entries)
+    run.begun, run.entries = True, ()
+    history.title = title or history.title
+    for each in (back, change):
+        if each is not None:
+            each.move(history)
+    history.lost.clear()
+    history.clients.add(run.input.client)
+    history.decisions |= answers.decisions
+    history.turn.begin(run.run_id, intake.opens)
+    if intake.rewind is not None:
+        history.rewind(intake.rewind)
+        history.turn.rewound(run.run_id)
+    for message in results:
+        history.turn.add(message, run.run_id)
+        if message.tool_call_id in intake.answers:
+            history.tree.add(message)  # the others are added as they are told
+    for message in said:
+        history.add(message, intake.origin, run_id=run.run_id)
+
+
+def _state(run: Run, back: StateChange | None) -> Any:
+    """The client's state, where it brings one. An empty one is what a fresh client sends and takes nothing away: then
+    it is the state as it stood where the history goes on."""
+    given = run.input.state
+    if given is not None and given != {}:
+        return copy_of(given)
+    return run.history.state if back is None else back.value
+
+
+async def _stood(run: Run, after: str) -> tuple[Any] | None:
+    since = run.history.tree.since(after)
+    if not since:
+        return None
+    return await run.aside(weight_of(run.entries), state_since, run.entries, run.agent.name, since)

@@ -1,0 +1,32 @@
+"""The client's calls at the end of a conversation: which wait for it, and what it answers."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+from agent_core.messages import Message, ToolCall, new_id
+from agent_core.pairing import open_calls, result_of
+
+
+def waiting_for_client(
+    messages: Sequence[Message], server_tools: Iterable[str], ours: Container[str] = ()
+) -> tuple[ToolCall, ...]:
+    """The open calls at the history's tail that are not this server's to run; `ours` are calls that were, though
+    their tool may be gone by now."""
+    own = set(server_tools)
+    return tuple(call for call in open_calls(messages) if call.name not in own and call.id not in ours)
+
+
+def answered(
+    waiting: Iterable[ToolCall], answers: Mapping[str, Message], taken: Container[str], *, said: bool
+) -> list[Message]:
+    """The results of the calls that wait for the client, in their order: its answers, and where the user has `said`
+    something new, that the others are not run. `taken` are the ids that messages have already."""
+    results: list[Message] = []
+    for call in waiting:
+        answer = answers.get(call.id)
+        if answer is not None:
+            message_id = answer.id if answer.id not in taken else new_id("result")
+            content = answer.content if answer.says else "(the client returned nothing)"
+            results.append(result_of(call, answer.status, content, message_id=message_id))
+        elif said:
+            results.append(result_of(call, "not_run", "The user went on without answering this call."))
+    return results

@@ -1,0 +1,102 @@
+"""What may be done with a call: run it here, ask a person first, leave it to the client, deny it, or answer
+that it is wrong, came from outside, or had begun before. Everything here reads; acting does."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from agent_core.checking.arguments import checked, weight_of
+from agent_core.interrupts import Decision
+from agent_core.messages import ToolCall
+from agent_core.react.run import Run
+
+MUCH = 20_000
+"""Work (`Aside`) behind which others have a turn: there may be many calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done. `reason` goes to the model where the call is not run, and to the person who is asked.
+    `by_person` says that a person has decided it."""
+
+    kind: Literal["run", "ask", "client", "deny", "wrong", "abandoned", "foreign", "begun"]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    by_person: bool = False
+
+    @property
+    def may_be_blocked(self) -> bool:
+        """Whether a guard may still block the call when it is its turn: not where a person has decided about it, nor
+        where it is no doing of the model's in this run."""
+        return not self.by_person and self.kind not in ("client", "foreign", "begun")
+
+
+async def judge(run: Run, call: ToolCall) -> Verdict:
+    """Judge one call of the model; where its arguments or its schema are large, in a thread.
+
+    What had begun before is never begun again, whatever a person has agreed to; idempotent tools aside. What
+    came from outside is never run at all. Only what was offered to the model in this run can be run, and
+    arguments that do not fit the tool's schema never run. A person's answer counts for just the call that it was
+    given to.
+    """
+    earlier = _earlier(run, call)
+    if earlier is not None:
+        return earlier
+    spec = next((spec for spec in run.offered if spec.name == call.name), None)
+    if spec is None:
+        names = ", ".join(sorted(spec.name for spec in run.offered)) or "none"
+        return Verdict("wrong", {}, f"There is no tool named {call.name!r}. The tools that can be called are: {names}.")
+    decision = _decision(run, call)
+    if decision is not None and decision.kind == "abandoned":
+        return Verdict("abandoned", {}, "The person who was asked has abandoned it.", by_person=True)
+    if decision is not None and decision.kind == "denied":
+        said = f" The person says: {decision.text}" if decision.text else ""
+        return Verdict("deny", {}, f"The person who was asked has denied it.{said}", by_person=True)
+    edited = decision is not None and bool(decision.arguments)
+    if decision is not None and edited:
+        call = replace(call, arguments=decision.arguments)
+    weight = weight_of(call, spec, run.validators)
+    arguments, wrong = await run.aside(weight, checked, call, spec, run.validators)
+    if weight > MUCH:
+        await asyncio.sleep(0)
+    if arguments is None:
+        return Verdict("wrong", {}, wrong, by_person=edited)
+    verdict = _permitted(run, call, arguments)
+    # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
+    # person has edited the arguments into it.
+    if decision is not None and verdict.kind == "ask":
+        return Verdict("run", arguments, by_person=True)
+    return Verdict(verdict.kind, arguments, verdict.reason, by_person=edited)
+
+
+def _earlier(run: Run, call: ToolCall) -> Verdict | None:
+    """What is to be done with a call because of what it was before this run."""
+    foreign = call.id in run.history.foreign
+    # A user's own Tool may not say whether it is idempotent.
+    again = not foreign and bool(getattr(run.tools.get(call.name), "idempotent", False))
+    if call.id in run.history.started and not again:
+        return Verdict("begun")
+    return Verdict("foreign", {}, "It came with a conversation from outside.") if foreign else None
+
+
+def _decision(run: Run, call: ToolCall) -> Decision | None:
+    """What a person has decided about just this call."""
+    interrupt = run.history.asked.get(call.id)
+    if interrupt is None or (interrupt.name, interrupt.arguments) != (call.name, call.arguments):
+        return None
+    return run.history.decisions.get(interrupt.id)
+
+
+def _permitted(run: Run, call: ToolCall, arguments: Mapping[str, Any]) -> Verdict:
+    tool = run.tools.get(call.name)
+    decided, reason = run.agent.permissions.judge(
+        call.name, arguments, approval=tool is not None and tool.approval, context=run.context
+    )
+    if decided == "deny":
+        return Verdict("deny", arguments, reason)
+    if tool is None:
+        return Verdict("client", arguments)  # the client asks its own person
+    return Verdict(decided, arguments, reason)

@@ -1,0 +1,122 @@
+"""A worker's heartbeat: what keeps its leases alive, and what ends its runs when it cannot.
+
+Others may take a session over when its owner's heartbeat is older than the lease time. So the owner
+gives itself up before that: two thirds of the lease time after its last good heartbeat it starts no model
+call and no tool any more. The clock is the monotonic one, which goes on while a process is stopped.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+
+from agent_core.errors import RunError
+from agent_core.sessions.entries import SessionKey
+from agent_core.sessions.store import LeaseLost, Store
+
+logger = logging.getLogger(__name__)
+
+
+SIGNING_OFF = 1.0
+"""Seconds for the last word: a server that ends does not wait long, and the lease expires anyway."""
+
+
+class Heartbeat:
+    """The heartbeat of one owner on one store.
+
+    - lease_seconds: the store's lease time; a third of it is the time between two heartbeats
+    - busy: whether a run is under way; without one the heart may stop
+    - cancel: called for each session whose run somebody wants cancelled
+    - lost: called once when the leases have to be taken for lost
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        owner: str,
+        lease_seconds: float,
+        *,
+        busy: Callable[[], bool],
+        cancel: Callable[[SessionKey], None],
+        lost: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._owner = owner
+        self._every = lease_seconds / 3
+        self._give_up = lease_seconds * 2 / 3
+        self._busy = busy
+        self._cancel = cancel
+        self._lost = lost
+        self._renewed = -lease_seconds  # as if long ago
+        self._known = False
+        self._given_up = False
+        self._task: asyncio.Task[None] | None = None
+        self._renewing: set[asyncio.Task[None]] = set()
+
+    def check(self) -> None:
+        """Raise LeaseLost where the last good heartbeat is too long ago."""
+        if monotonic() - self._renewed > self._give_up:
+            raise LeaseLost
+
+    async def ensure(self) -> None:
+        """See to it that the heart beats. Raises RunError `store_unavailable`."""
+        if monotonic() - self._renewed > self._every:
+            await self._renew()
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._beat())
+
+    async def aclose(self) -> None:
+        """Stop, and give free what is still held."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        for renewing in self._renewing:
+            renewing.cancel()
+        if self._known:
+            try:
+                async with asyncio.timeout(min(self._every, SIGNING_OFF)):
+                    await self._store.retire(self._owner)
+            except Exception as error:
+                logger.warning("the worker could not be signed off (%s); its leases will expire", type(error).__name__)
+
+    async def _renew(self) -> None:
+        began = monotonic()
+        self._known = True
+        # Before the heartbeat: where the process was stopped, it would hide that the last one is too long ago.
+        self._look()
+        # A cancel is given out once: it is heard also where the answer comes when nobody waits for it any more.
+        task = asyncio.get_running_loop().create_task(self._hear())
+        self._renewing.add(task)
+        task.add_done_callback(self._forget)
+        await asyncio.shield(task)
+        self._renewed, self._given_up = began, False
+
+    async def _hear(self) -> None:
+        for key in await self._store.renew(self._owner):
+            self._cancel(key)
+
+    def _forget(self, task: "asyncio.Task[None]") -> None:
+        self._renewing.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits is told; where nobody does, it is not to be reported as forgotten
+
+    def _look(self) -> None:
+        """Take the leases for lost where the heart should have beaten for too long."""
+        beating = self._task is not None and not self._task.done()
+        if beating and not self._given_up and monotonic() - self._renewed > self._give_up:
+            self._given_up = True
+            self._lost()
+
+    async def _beat(self) -> None:
+        await asyncio.sleep(self._every)
+        while self._busy():
+            try:
+                async with asyncio.timeout(self._every):
+                    await self._renew()
+                await asyncio.sleep(self._every)
+            except Exception as error:
+                logger.warning(
+                    "the heartbeat failed (%s)", error.code if isinstance(error, RunError) else type(error).__name__
+                )
+                self._look()
+                await asyncio.sleep(self._every / 10)

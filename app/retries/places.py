@@ -1,0 +1,186 @@
+"""A request without a session in the store: which run answers it, and what it was answered."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from agent_core.engine import Engine
+from agent_core.errors import SENTENCES, RunError
+from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
+from agent_core.messages import Message
+from agent_core.react.opening.client_calls import waiting_for_client
+from agent_core.react.run import Run
+from agent_core.sessions.leases import answer_of
+from agent_core.sessions.store import LeaseLost
+from app.retries.hidden_turns import HiddenTurn, left_of
+from app.retries.repeats import Claim
+from app.retries.told_again import Given, told_again
+
+logger = logging.getLogger(__name__)
+
+Name = tuple[str, str]
+"""A user, and what the claim is called in the store."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run ended and what its client was told: its messages, and the calls that wait for the client."""
+
+    session_id: str
+    messages: tuple[Message, ...]
+    end: AgentEnd | RunFailed
+    waiting: tuple[str, ...] = ()
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request in the store: the hash of its body, the run that answers it, when that began (seconds since 1970),
+    whether a call of it had begun, and the answer. `left` is what a run had done that was stopped behind its first
+    call: the next one goes on from there."""
+
+    body: str
+    run_id: str
+    created: int
+    acted: bool = False
+    answer: Answer | None = None
+    left: HiddenTurn | None = None
+
+
+class Place:
+    """A claim's part in its run: it is told of the run's calls, of its end, and of a client that leaves early."""
+
+    def __init__(self, engine: Engine, claim: Claim, claimed: Claimed, stored: bool, over: Callable[[], None]) -> None:
+        self._engine = engine
+        self._records = engine.store.records
+        self._claim = claim
+        self._claimed = claimed
+        self._stored = stored
+        self._over = over
+        self._ended = False
+        self._writing = asyncio.Lock()
+        self._publishing: asyncio.Task[None] | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self._claimed.run_id
+
+    @property
+    def left(self) -> HiddenTurn | None:
+        """What an earlier run of the same request had done before it was stopped."""
+        return self._claimed.left
+
+    async def before_calls(self) -> None:
+        """Put down that a call begins. Raises LeaseLost where somebody else has taken the claim over.
+
+        A request that nobody can have brought before is put down here, since its server may be lost from now on. It
+        is its own: where the store fails, or an equal one has taken its place, it goes on.
+        """
+        async with self._writing:
+            if self._claimed.acted:
+                return
+            self._claimed = msgspec.structs.replace(self._claimed, acted=True)
+            if not self._stored:
+                await self._put_down()
+                return
+            owner = await self._engine.hold()
+            if not await self._keep(held_by=owner, owner=owner):
+                raise LeaseLost
+
+    async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
+        """Put the answer in the claim's place; where the same request is to be tried again, what it goes on from."""
+        try:
+            async with self._writing:
+                self._ended = True
+                if self._stored:
+                    await self._settle(run, end)
+        finally:
+            self._over()
+
+    async def give_up(self) -> None:
+        """The run did not begin."""
+        try:
+            await answer_of(self._give_back(await self._engine.hold()))
+        finally:
+            self._over()
+
+    def client_left(self) -> None:
+        """The client left before the end, and may come again."""
+        if not (self._stored or self._ended) and self._publishing is None:
+            self._publishing = asyncio.get_running_loop().create_task(self._publish())
+
+    async def _publish(self) -> None:
+        async with self._writing:
+            if not (self._stored or self._ended):
+                await self._put_down()
+
+    async def _put_down(self) -> None:
+        try:
+            await answer_of(self._keep(owner=await self._engine.hold()))
+            self._stored = True
+        except RunError as error:
+            logger.warning("run %s: its request could not be put down (%s)", self.run_id, error.detail or error.code)
+
+    async def _settle(self, run: Run, end: AgentEnd | RunFailed) -> None:
+        owner = await self._engine.hold()
+        if _is_tried_again(run, end):
+            if run.started or self._claimed.left is not None:
+                self._claimed = msgspec.structs.replace(self._claimed, acted=False, left=left_of(run))
+            await self._give_back(owner)
+            return
+        known = {message.id for message in run.input.messages}
+        said = [each for each in run.history.messages if each.role == "assistant" and each.id not in known]
+        waiting = waiting_for_client(run.history.messages, run.tools, run.history.not_the_clients)
+        answer = Answer(
+            session_id=run.key.session_id,
+            messages=tuple(said),
+            end=end,
+            waiting=tuple(call.id for call in waiting),
+        )
+        self._claimed = msgspec.structs.replace(self._claimed, answer=answer)
+        lasts = isinstance(end, AgentEnd) and bool(end.interrupts)
+        await self._keep(held_by=owner, session_id=run.key.session_id if lasts else "")
+
+    async def _give_back(self, owner: str) -> None:
+        """The same request is to be tried again, behind what was left of it."""
+        if self._claimed.left is None:
+            await self._records.discard(*name_of(self._claim), held_by=owner)
+        else:
+            await self._keep(held_by=owner)
+
+    async def _keep(self, *, held_by: str | None = None, owner: str | None = None, session_id: str = "") -> bool:
+        value = msgspec.json.encode(self._claimed)
+        return await self._records.keep(
+            *name_of(self._claim),
+            value,
+            seconds=self._claim.seconds,
+            session_id=session_id,
+            held_by=held_by,
+            owner=owner,
+        )
+
+
+def _is_tried_again(run: Run, end: AgentEnd | RunFailed) -> bool:
+    if isinstance(end, RunFailed):
+        return end.code == "draining" or not run.started
+    return end.status == "cancelled"
+
+
+def name_of(claim: Claim) -> Name:
+    """Under which user and name the claim stands in the store."""
+    if claim.key is None:
+        return claim.user_id, f"body:{claim.body.hex()}"
+    return claim.user_id, f"key:{hashlib.sha256(claim.key.encode()).hexdigest()}"
+
+
+def lost(known: Claimed) -> Answer:
+    failed = RunFailed(run_id=known.run_id, code="worker_lost", message=SENTENCES["worker_lost"])
+    return Answer(session_id="", messages=(), end=failed)
+
+
+def given_by(known: Claimed, answer: Answer) -> Given:
+    events: list[Event] = [*told_again(known.run_id, answer.messages)]
+    if isinstance(answer.end, AgentEnd) and answer.waiting:
+        events.append(RequireExternalExecution(run_id=known.run_id, call_ids=answer.waiting))
+    events.append(answer.end)
+    return Given(run_id=known.run_id, session_id=answer.session_id, created=known.created, events=tuple(events))

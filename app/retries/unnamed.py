@@ -1,0 +1,65 @@
+"""What a run of a conversation without a session leaves: what its client has not seen, and its answer for the same
+request."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from agent_core.errors import SENTENCES, RunError
+from agent_core.events import AgentEnd, RunFailed
+from agent_core.messages import Message
+from agent_core.pairing import open_calls
+from agent_core.react.run import Run
+from app.retries.hidden_turns import HiddenTurns, hidden_turn_of, name_of_talk, names_of_calls
+from app.retries.places import Place
+from app.retries.told_again import told_again
+from converters.chain import Converter
+from converters.openai.chat import ChatAnswer
+from converters.openai.decode import ChatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unnamed:
+    """Keeps it. `place` is that of the request's claim, None where it cannot come again; `converters` makes the
+    user's own converters, which may show the client another text than the model's."""
+
+    hidden_turns: HiddenTurns
+    asked: ChatRequest
+    place: Place | None
+    converters: Callable[[], Sequence[Converter]]
+
+    async def before_calls(self) -> None:
+        if self.place is not None:
+            await self.place.before_calls()
+
+    async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
+        """Raises RunError `store_unavailable`."""
+        try:
+            await self._keep_hidden_turn(run, end)
+        except RunError as error:
+            end = RunFailed(run_id=run.run_id, code=error.code, message=SENTENCES[error.code])
+            raise
+        finally:
+            if self.place is not None:
+                await self.place.at_end(run, end)
+
+    async def _keep_hidden_turn(self, run: Run, end: AgentEnd | RunFailed) -> None:
+        if not isinstance(end, AgentEnd) or end.status not in ("client_tools", "max_iterations"):
+            return
+        hidden = hidden_turn_of(run)
+        if hidden is None:
+            return
+        if end.status == "client_tools":
+            names = names_of_calls(call.id for call in open_calls(run.history.messages))
+        else:
+            said = Message(id="", role="assistant", content=self._shown(run, end))
+            names = [name_of_talk(run.agent.name, (*self.asked.input.messages, said))]
+        await self.hidden_turns.keep(run.key.user_id, hidden, names)
+
+    def _shown(self, run: Run, end: AgentEnd) -> str:
+        """What the client sees as the run's answer."""
+        known = {message.id for message in run.input.messages}
+        answer = ChatAnswer(run.run_id, run.key.session_id, run.agent.name, frozenset(), converters=self.converters())
+        answer.feed([*told_again(run.run_id, (each for each in run.history.messages if each.id not in known)), end])
+        return orjson.loads(answer.body())["choices"][0]["message"]["content"] or ""

@@ -1,0 +1,39 @@
+"""What a run amounts to: for a reader that cannot have all of its events any more."""
+
+from collections.abc import Sequence
+
+from pydantic_core import to_json
+
+from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot, latest
+from agent_core.messages import Message
+from agent_core.react.run import Run
+from agent_core.sessions.history import History
+from agent_core.sessions.state import copy_of
+from agent_core.sizes import size_of_json
+
+
+def snapshot_of(run: Run) -> tuple[Event, ...]:
+    """The run's events so far, told in few: its start, the messages as they stand with what the current answer
+    has ended, the session's state where it has one, and the start and the text of the block that is open.
+
+    Before the run has read its session there are no messages to tell.
+    """
+    messages, opened = list(run.history.messages), tuple[Event, ...]()
+    # An answer that is stored already is in the history.
+    if run.reply is not None and run.reply.id not in run.history.message_ids:
+        message, opened = run.reply.snapshot()
+        if message is not None:
+            messages.append(message)
+    return (*tell(run.run_id, run.agent.name, run.history, messages), *opened)
+
+
+def tell(run_id: str, agent: str, history: History, messages: Sequence[Message] | None = None) -> tuple[Event, ...]:
+    """A run's start and what the session has: its messages (or these) and its state, where there are any."""
+    events: list[Event] = [AgentStart(run_id=run_id, agent=agent)]
+    told, state = latest(history.messages if messages is None else messages), history.state
+    if told:
+        events.append(MessagesSnapshot(run_id=run_id, messages=told, clients=frozenset(history.clients)))
+    if state is not None:
+        size = size_of_json(to_json(state))
+        events.append(StateSnapshot(run_id=run_id, value=copy_of(state), size=size))
+    return tuple(events)
