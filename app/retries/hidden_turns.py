@@ -49,7 +49,7 @@ def hidden_turn_of(run: Run) -> HiddenTurn | None:
 
 
 def left_of(run: Run) -> HiddenTurn:
-    """What a run had done that was stopped: hidden an answer is to be said anew."""
+    """What a run had done that was stopped: half an answer is to be said anew."""
     messages = run.history.messages
     last = max((at for at, each in enumerate(messages) if each.role != "assistant" or each.tool_calls), default=-1)
     return HiddenTurn(messages=tuple(messages[: last + 1]), state=run.history.state)
