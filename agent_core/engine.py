@@ -25,8 +25,9 @@ from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, new_id
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
-from agent_core.react.run import Nowhere, Outside, Run, Sink
+from agent_core.react.scope import Nowhere, Sink
 from agent_core.react.stopping import StopReason
+from agent_core.run import Outside, Run
 from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
 from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
@@ -39,8 +40,9 @@ from agent_core.sessions.entries import (
 )
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.leases import SAVING, answer_of
+from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import LeaseLost, Store
+from agent_core.sessions.writer import SAVING
 from agent_core.usage import Usage
 
 
@@ -109,7 +111,7 @@ class Engine:
         try:
             end = await asyncio.shield(task)
         except asyncio.CancelledError:
-            run.stop.request("disconnect")
+            run.stop("disconnect")
             await asyncio.wait({task}, timeout=SAVING)
             raise
         if isinstance(end, RunFailed):
@@ -135,7 +137,7 @@ class Engine:
                     yield event
         finally:
             if not task.done():
-                run.stop.request("disconnect")
+                run.stop("disconnect")
                 channel.close()
                 await asyncio.wait({task}, timeout=SAVING)
 
@@ -158,7 +160,7 @@ class Engine:
             for message in messages:
                 if message.id not in known:
                     new.setdefault(message.id, message)
-            await writer.append([message_entry(run_id, agent.name, each) for each in new.values()])
+            await writer.append(*(message_entry(run_id, agent.name, each) for each in new.values()))
         return len(new)
 
     async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:
@@ -174,7 +176,7 @@ class Engine:
             if named:  # an id may come again: its latest attempt
                 return self.stop(named[-1], "interrupt")
             return await self._is_open(key, run_id) and await self.store.cancel(key)
-        if runs and runs[0].lease is not None:
+        if runs and runs[0].holds:
             return self.stop(runs[0], "interrupt")
         # Whoever holds the session may be another worker.
         return await self.store.cancel(key) or bool(runs and self.stop(runs[0], "interrupt"))
@@ -193,12 +195,13 @@ class Engine:
         key = SessionKey(user_id=user_id, session_id=session_id)
         entry = titled_entry(new_id("rename"), title)
         for run in self.under_way(key)[:1]:
-            if run.lease is not None:
+            writer = run.lane.scope.writer
+            if writer is not None:
                 with suppress(LeaseLost):  # it may be ending: then there is nobody to wait for
-                    await run.append(entry)
+                    await writer.append(entry)
                     return True
         async with self._runner.writing(key, entry.run_id) as writer:
-            await writer.append([entry] if writer.entries else ())
+            await writer.append(*([entry] if writer.entries else ()))
         return bool(writer.entries)
 
     async def delete(self, *, user_id: str, session_id: str, head: int | None = None) -> bool:
@@ -225,7 +228,7 @@ class Engine:
         async with self._runner.writing(key, new_id("fill")) as writer:
             if writer.entries:
                 raise SessionExists
-            await writer.append(entries)
+            await writer.append(*entries)
 
     def session(self, user_id: str, session_id: str) -> "Session":
         """A handle on one session, with the same verbs."""
@@ -270,7 +273,7 @@ class Engine:
     def stop(self, run: Run, reason: StopReason) -> bool:
         """Stop a run that was admitted: its model or tool call is cancelled, its calls are paired and it
         is saved. False where it was stopped already."""
-        return run.stop.request(reason)
+        return run.stop(reason)
 
 
 class Session:

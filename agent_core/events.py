@@ -1,7 +1,8 @@
 """What happens in a run: the internal events, which every wire format is made from.
 
 Each event knows its run (`run_id`), the assistant message that it belongs to (`reply_id`, empty
-where there is none) and its lane: `root`, or the id of the tool call that runs a subagent.
+where there is none), its lane: `root`, or the id of the tool call that runs a subagent; and when it was made: `at`,
+in nanoseconds since the epoch, 0 where it tells again what was stored.
 
 Blocks of one lane never interleave: a start is followed by its deltas and its end before the next
 block starts. A run's events begin with one AgentStart and end with one AgentEnd or RunFailed.
@@ -26,7 +27,7 @@ from agent_core.usage import Usage
 OVERHEAD = 96
 """What an event weighs beside what it holds, in bytes; only the order of magnitude counts."""
 
-WEIGHTLESS = frozenset({"run_id", "reply_id", "lane", "agent", "model", "usage"})
+WEIGHTLESS = frozenset({"run_id", "reply_id", "lane", "at", "agent", "model", "usage"})
 """Members that weigh nothing: a run's events share them, or they are counts and names of the server's own."""
 
 RunStatus = Literal["completed", "max_iterations", "client_tools", "approval", "waiting", "cancelled"]
@@ -53,6 +54,7 @@ class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_
     run_id: str
     reply_id: str = ""
     lane: str = "root"
+    at: int = 0
 
     @property
     def weight(self) -> int:

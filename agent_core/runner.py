@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from time import monotonic
 from typing import Any
 
 from agent_core.agent import Agent
@@ -18,20 +17,23 @@ from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
 from agent_core.react.acting import settle
-from agent_core.react.endings import End, failed, stopped_by, tell_outside
+from agent_core.react.endings import End, end_entry, ended, failed, stopped_by
+from agent_core.react.lane import Lane
 from agent_core.react.loop import react
 from agent_core.react.opening.adopt import title_of
 from agent_core.react.room import Room
-from agent_core.react.run import Outside, Run, Sink
+from agent_core.react.scope import Scope, Sink
 from agent_core.react.stopping import GRACE, Stop, Stopped, StopReason
+from agent_core.run import Outside, Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey, end_entry, now_ms, titled_entry, weight_of
+from agent_core.sessions.entries import Entry, SessionKey, TitledBody, now_ms, weight_of
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.leases import SAVING, Leases, Writer
+from agent_core.sessions.leases import Leases
 from agent_core.sessions.state import check_state
 from agent_core.sessions.store import Store
+from agent_core.sessions.writer import SAVING, Writer
 from agent_core.threads import Threads
 
 logger = logging.getLogger(__name__)
@@ -113,17 +115,12 @@ class Runner:
         model = self._model_of(agent.model)
         fallback = self._model_of(agent.fallback_model) if agent.fallback_model is not None else None
         run_id = run_id or new_id("run")
-        run = Run(
+        scope = Scope(
             run_id=run_id,
             key=key,
-            agent=agent,
-            model=model,
-            fallback=fallback,
-            input=given,
-            history=History(agent=agent.name),
             store=self.scratch if ephemeral else self.store,
             ephemeral=ephemeral,
-            outside=outside,
+            before_calls=None if outside is None else outside.before_calls,
             http=self._http,
             alive=self._leases_of(ephemeral).check,
             threads=self._threads.of(key),
@@ -133,21 +130,22 @@ class Runner:
             room=self._room,
             arrived=now_ms(),
         )
-        run.seen = seen or run.seen
+        scope.seen = seen or scope.seen
+        run = Run(Lane(scope=scope, agent=agent, model=model, fallback=fallback, input=given), outside)
         # Last, when nothing can raise any more: a place that nobody gives back would block the session for good.
-        run.ticket = self.gate.enter(key, run_id)
-        run.waited = not run.ticket.holds
+        scope.ticket = self.gate.enter(key, run_id)
+        scope.waited = not scope.ticket.holds
         self._runs.setdefault(key, []).append(run)
         return run
 
     def start(self, run: Run, sink: Sink) -> asyncio.Task[End]:
         """See Engine.start."""
         try:
-            run.attach(sink)
+            run.lane.attach(sink)
             loop = asyncio.get_running_loop()
         except BaseException:
             self._forget(run)
-            run.ticket.leave()
+            run.lane.scope.ticket.leave()
             raise
         task = loop.create_task(self._carry_out(run))
         self._tasks.add(task)
@@ -176,126 +174,128 @@ class Runner:
             ticket.leave()
 
     async def _carry_out(self, run: Run) -> End:
-        end: End = failed(run, RunError("internal"))
+        lane, scope = run.lane, run.lane.scope
+        end: End = failed(lane, RunError("internal"))
         try:
-            end = await self._go(run)
-            if run.lease is not None:
-                end = await self._save(run, end)
+            end = await self._go(lane)
+            if scope.writer is not None:
+                end = await self._save(lane, scope.writer, end)
         except Exception:
             logger.exception("run %s could not be ended properly", run.run_id)
         finally:
-            if run.ephemeral:
+            if scope.ephemeral:
                 end = await self._part(run, end)
             self._forget(run)
-            run.ticket.leave()
-            run.announce()
-            run.emit(end)
+            scope.ticket.leave()
+            lane.announce()
+            lane.emitter.send(end)
         return end
 
-    async def _go(self, run: Run) -> End:
+    async def _go(self, lane: Lane) -> End:
+        scope = lane.scope
         try:
-            if not run.ticket.holds:
-                run.announce()
-                await run.stop.guard(run.ticket.wait())
-            await self._open(run)
-            status = await react(run)
-            waits = run.history.pending if status in ("approval", "waiting") else ()
-            cut = run.cut if status in ("completed", "max_iterations") else None
-            return AgentEnd(run_id=run.run_id, status=status, interrupts=waits, usage=run.usage, cut=cut)
+            if not scope.ticket.holds:
+                lane.announce()
+                await scope.stop.guard(scope.ticket.wait())
+            await self._open(lane)
+            return ended(lane, await react(lane))
         except InvalidRequest as error:
-            return RunFailed(run_id=run.run_id, code="invalid_request", message=error.message, param=error.param)
+            return lane.emitter.make(RunFailed, code="invalid_request", message=error.message, param=error.param)
         except Stopped as stopped:
-            return stopped_by(run, stopped.reason)
+            return stopped_by(lane, stopped.reason)
         except RunError as error:
-            logger.warning("run %s failed: %s (%s)", run.run_id, error.code, error.detail or "no detail")
-            return failed(run, error)
+            logger.warning("run %s failed: %s (%s)", lane.run_id, error.code, error.detail or "no detail")
+            return failed(lane, error)
         except KeyboardInterrupt:
             raise
         except BaseException:  # sys.exit in the user's code, a cancel that leaked: no reason to end in silence
-            logger.exception("run %s failed", run.run_id)
-            return failed(run, RunError("internal"))
+            logger.exception("run %s failed", lane.run_id)
+            return failed(lane, RunError("internal"))
 
-    async def _open(self, run: Run) -> None:
+    async def _open(self, lane: Lane) -> None:
         """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
-        leases = self._leases_of(run.ephemeral)
+        scope = lane.scope
+        leases = self._leases_of(scope.ephemeral)
         try:
-            writer = await run.stop.guard(leases.open(run.key, wait=self._patience, waiting=run.announce))
-            run.lease, run.entries = writer.lease, writer.entries
-            run.history = await self._read(run, writer.entries)
-            if run.history.misfits:
-                logger.warning(
-                    "run %s: %d stored changes of its session's state do not fit and are passed over; "
-                    "`ostinato sessions verify` names them",
-                    run.run_id,
-                    run.history.misfits,
-                )
+            writer = await scope.stop.guard(leases.open(scope.key, wait=self._patience, waiting=lane.announce))
+            scope.acquire(writer)
+            if writer.entries:
+                lane.history = await self._read(lane, writer.entries)
         except (RunError, Stopped):
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
 
-    async def _read(self, run: Run, entries: Sequence[Entry]) -> History:
-        if not entries:
-            return run.history
+    async def _read(self, lane: Lane, entries: Sequence[Entry]) -> History:
         weight = weight_of(entries)
         if weight <= SMALL:  # a task of its own costs what a short run notices
-            return history_of(entries, run.agent.name)
-        return await run.stop.guard(self.aside(weight, history_of, entries, run.agent.name))
+            history = history_of(entries, lane.agent.name)
+        else:
+            history = await lane.scope.stop.guard(self.aside(weight, history_of, entries, lane.agent.name))
+        if history.misfits:
+            logger.warning(
+                "run %s: %d stored changes of its session's state do not fit and are passed over; "
+                "`ostinato sessions verify` names them",
+                lane.run_id,
+                history.misfits,
+            )
+        return history
 
-    async def _save(self, run: Run, end: End) -> End:
-        """Pair what is open, write the end down and release. What fails in writing is the run's failure;
-        a release that fails is not, since all is stored."""
-        assert run.lease is not None
+    async def _save(self, lane: Lane, writer: Writer, end: End) -> End:
+        """Pair what is open, store the end and release. What fails in writing is the run's failure; a release that
+        fails is not, since all is stored."""
+        scope = lane.scope
         try:
             async with asyncio.timeout(SAVING):
-                if not run.begun:  # nothing was taken in: it leaves no trace
-                    await self._leases_of(run.ephemeral).release(run.lease)
+                if not scope.begun:  # nothing was taken in: it leaves no trace
+                    await self._leases_of(scope.ephemeral).release(writer.lease)
                     return end
                 if isinstance(end, RunFailed) or end.status == "cancelled":
-                    await settle(run, keep_asked=isinstance(end, RunFailed))
-                run.announce()  # before the end is numbered
-                status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
-                entry = end_entry(
-                    run.run_id,
-                    status,
-                    code,
-                    last=run.sink.end,
-                    unread=not run.sink.attended,
-                    tokens=run.tokens,
-                    seconds=monotonic() - run.began,
-                    cut=None if isinstance(end, RunFailed) else end.cut,
-                )
-                await run.append(entry, release=True)
+                    await settle(lane, keep_asked=isinstance(end, RunFailed))
+                lane.announce()  # before the end is numbered
+                await writer.append(end_entry(lane, end), release=True)
             return end
         except RunError as error:
-            end = failed(run, error)
+            end = failed(lane, error)
         except BaseException:
-            logger.exception("run %s could not be saved", run.run_id)
-            end = failed(run, RunError("store_unavailable"))
-        await self._leases_of(run.ephemeral).release(run.lease)
+            logger.exception("run %s could not be saved", lane.run_id)
+            end = failed(lane, RunError("store_unavailable"))
+        await self._leases_of(scope.ephemeral).release(writer.lease)
         return end
 
     async def _part(self, run: Run, end: End) -> End:
         """An ephemeral session is over: it is forgotten, or, where it waits for somebody who may take days, moved to
         where the other sessions live."""
+        key, lane, scope = run.key, run.lane, run.lane.scope
         try:
             if isinstance(end, AgentEnd) and end.interrupts:
-                title = titled_entry(run.run_id, title_of(run.history.messages) or run.key.session_id)
-                entries = [*await self.scratch.load(run.key), title]
-                writer = await self._leases.open(run.key, wait=self.gate.wait_seconds)
+                title = TitledBody(title=title_of(lane.history.messages) or key.session_id)
+                entries = [*await self.scratch.load(key), lane.entry(title)]
+                writer = await self._leases.open(key, wait=self.gate.wait_seconds)
                 try:
-                    async with asyncio.timeout(SAVING):
-                        await self.store.append(writer.lease, entries, release=True)
+                    await writer.append(*entries, release=True)
                 except BaseException:
                     await self._leases.release(writer.lease)
                     raise
-                run.lease = writer.lease
+                scope.writer, scope.ephemeral = writer, False
         except Exception as error:
-            logger.warning("run %s: its session could not be kept (%s)", run.run_id, type(error).__name__)
-            end = failed(run, RunError("store_unavailable"))
+            logger.warning("run %s: its session could not be kept (%s)", lane.run_id, type(error).__name__)
+            end = failed(lane, RunError("store_unavailable"))
         finally:
-            self.scratch.forget(run.key)
-        return await tell_outside(run, end)
+            self.scratch.forget(key)
+        return await self._tell_outside(run, end)
+
+    async def _tell_outside(self, run: Run, end: End) -> End:
+        """Let whoever keeps what the run leaves do so. The run's end, which is a failure where that failed."""
+        if run.outside is None:
+            return end
+        try:
+            async with asyncio.timeout(SAVING):
+                await run.outside.at_end(run, end)
+        except Exception as error:
+            logger.warning("run %s: what it leaves could not be kept (%s)", run.run_id, type(error).__name__)
+            return failed(run.lane, RunError("store_unavailable"))
+        return end
 
     def _leases_of(self, ephemeral: bool) -> Leases:
         return self._scratch_leases if ephemeral else self._leases
@@ -303,13 +303,13 @@ class Runner:
     def _stop_all(self, reason: StopReason) -> None:
         for runs in list(self._runs.values()):
             for run in runs:
-                if reason != "lost" or (run.lease is not None and not run.ephemeral):
-                    run.stop.request(reason)
+                if reason != "lost" or (run.holds and not run.lane.scope.ephemeral):
+                    run.stop(reason)
 
     def _cancel(self, key: SessionKey) -> None:
         """Another worker was asked to stop what this one carries out."""
         for run in self.under_way(key)[:1]:
-            run.stop.request("interrupt")
+            run.stop("interrupt")
 
     def _forget(self, run: Run) -> None:
         runs = self._runs[run.key]

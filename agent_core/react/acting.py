@@ -9,18 +9,18 @@ from agent_core.messages import Message, ResultStatus, ToolCall, new_id
 from agent_core.pairing import open_calls, result_of
 from agent_core.react.batch import Job, run_batch
 from agent_core.react.edits import with_edit
+from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
 from agent_core.react.results import answer, edit_for, make_blocked, make_result, store_outcome, store_wait, tell
-from agent_core.react.run import Run
 from agent_core.react.tool_call import Outcome, call_tool
 from agent_core.react.verdicts import Verdict, judge
-from agent_core.sessions.entries import Entry, asked_entry, now_ms, started_entry
+from agent_core.sessions.entries import AskedBody, Entry, StartedBody, now_ms
 from agent_core.tools.base import Pending
 
 Judged = Sequence[tuple[ToolCall, Verdict]]
 
 
-async def act(run: Run, message: Message) -> RunStatus | None:
+async def act(lane: Lane, message: Message) -> RunStatus | None:
     """Store the message and answer its calls. Returns how the run ends where calls are left that wait for
     something outside, else None.
 
@@ -29,70 +29,70 @@ async def act(run: Run, message: Message) -> RunStatus | None:
     again. Where one call must be asked about, those beside it wait with it. A failing tool is a result; what comes up
     from here is Stopped, or the store's failure, and then `settle` answers what is open.
     """
-    blocks = run.watch.asked(message.tool_calls)
+    blocks = lane.watch.asked(message.tool_calls)
     judged: list[tuple[ToolCall, Verdict]] = []
     refused: list[Message] = []
     for call in message.tool_calls:
         if call.id in blocks:
-            refused.append(make_blocked(run, message.id, call, blocks[call.id]))
+            refused.append(make_blocked(lane, message.id, call, blocks[call.id]))
             continue
-        verdict = await judge(run, call)
+        verdict = await judge(lane, call)
         # What is refused and not ours is answered in the same step: a later run would take it for its client's.
-        if call.name not in run.tools and verdict.kind in ("deny", "wrong"):
-            refused.append(make_result(run, message.id, call, _refusal(verdict)))
+        if call.name not in lane.tools and verdict.kind in ("deny", "wrong"):
+            refused.append(make_result(lane, message.id, call, _refusal(verdict)))
         else:
             judged.append((call, verdict))
-    asked = _ask(run, judged)
+    asked = _ask(lane, judged)
     to_do = [] if asked else judged
-    cleared = _clear(run, to_do)
-    entries = [*run.entries_of(message, *refused), *_entries(run, asked, cleared)]
+    cleared = _clear(lane, to_do)
+    entries = [*lane.entries_of(message, *refused), *_entries(lane, asked, cleared)]
 
     def stored() -> None:
-        run.add(message)
+        lane.add(message)
         for result in refused:
-            tell(run, result, message.id)
-        _note(run, asked, cleared)
+            tell(lane, result, message.id)
+        _note(lane, asked, cleared)
 
-    await run.write(lambda: entries, stored)
-    await _carry_out(run, message.id, to_do)
-    return left_waiting(run)
+    await lane.write(lambda: entries, stored)
+    await _carry_out(lane, message.id, to_do)
+    return left_waiting(lane)
 
 
-async def act_again(run: Run) -> RunStatus | None:
+async def act_again(lane: Lane) -> RunStatus | None:
     """Go on with the calls that an earlier run left open, as `act` does: those that a person has agreed to,
     those that waited beside them, those that had not started, and those of idempotent tools, under the keys that
     they had. Any other that had begun was interrupted. As long as one waits for its answer, none is run."""
-    history = run.history
+    history = lane.history
     ours = history.not_the_clients
-    calls = [call for call in open_calls(history.messages) if call.name in run.tools or call.id in ours]
-    if calls and not run.history.pending:
-        judged = [(call, await judge(run, call)) for call in calls]
-        asked = _ask(run, judged)
-        cleared = {} if asked else _clear(run, judged)
-        entries = _entries(run, asked, cleared)
+    calls = [call for call in open_calls(history.messages) if call.name in lane.tools or call.id in ours]
+    if calls and not lane.history.pending:
+        judged = [(call, await judge(lane, call)) for call in calls]
+        asked = _ask(lane, judged)
+        cleared = {} if asked else _clear(lane, judged)
+        entries = _entries(lane, asked, cleared)
         if entries:
-            await run.write(lambda: entries, lambda: _note(run, asked, cleared))
+            await lane.write(lambda: entries, lambda: _note(lane, asked, cleared))
         if not asked:
-            reply_id = next(each.id for each in reversed(run.history.messages) if each.tool_calls)
-            await _carry_out(run, reply_id, judged)
-    return left_waiting(run)
+            reply_id = next(each.id for each in reversed(lane.history.messages) if each.tool_calls)
+            await _carry_out(lane, reply_id, judged)
+    return left_waiting(lane)
 
 
-def left_waiting(run: Run) -> RunStatus | None:
+def left_waiting(lane: Lane) -> RunStatus | None:
     """How the run ends where calls at the history's tail wait for somebody, and say so; None where none does."""
-    history = run.history
-    calls, pending = waiting_for_client(history.messages, run.tools, history.not_the_clients), history.pending
+    history = lane.history
+    calls, pending = waiting_for_client(history.messages, lane.tools, history.not_the_clients), history.pending
     if calls:
-        run.emit(RequireExternalExecution(run_id=run.run_id, call_ids=tuple(call.id for call in calls)))
+        lane.emit(RequireExternalExecution, call_ids=tuple(call.id for call in calls))
     if pending:
-        run.emit(RequireUserConfirm(run_id=run.run_id, interrupts=pending))
+        lane.emit(RequireUserConfirm, interrupts=pending)
         return "approval" if any(each.kind == "approval" for each in pending) else "waiting"
     return "client_tools" if calls else None
 
 
-def _ask(run: Run, judged: Judged) -> list[Interrupt]:
+def _ask(lane: Lane, judged: Judged) -> list[Interrupt]:
     """What a person must be asked."""
-    now, seconds = now_ms(), run.agent.approval_seconds
+    now, seconds = now_ms(), lane.agent.approval_seconds
     return [
         Interrupt(
             id=new_id("interrupt"),
@@ -109,53 +109,53 @@ def _ask(run: Run, judged: Judged) -> list[Interrupt]:
     ]
 
 
-def _says(run: Run, call: ToolCall, name: str) -> bool:
-    return bool(getattr(run.tools.get(call.name), name, False))  # a user's own Tool may not say
+def _says(lane: Lane, call: ToolCall, name: str) -> bool:
+    return bool(getattr(lane.tools.get(call.name), name, False))  # a user's own Tool may not say
 
 
-def _clear(run: Run, judged: Judged) -> dict[str, str]:
+def _clear(lane: Lane, judged: Judged) -> dict[str, str]:
     """The calls that are going to be run, each with its idempotency key."""
-    return {call.id: run.key_of(call) for call, verdict in judged if verdict.kind == "run"}
+    return {call.id: lane.key_of(call) for call, verdict in judged if verdict.kind == "run"}
 
 
-def _entries(run: Run, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> list[Entry]:
-    waiting = [asked_entry(run.run_id, run.agent.name, interrupt) for interrupt in asked]
-    return waiting + [started_entry(run.run_id, call_id, key) for call_id, key in cleared.items()]
+def _entries(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> list[Entry]:
+    waiting = [lane.entry(AskedBody(agent=lane.agent.name, interrupt=interrupt)) for interrupt in asked]
+    return waiting + [lane.entry(StartedBody(call_id=call_id, key=key)) for call_id, key in cleared.items()]
 
 
-def _note(run: Run, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> None:
+def _note(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> None:
     """These entries are stored: the history has them too."""
-    run.history.asked.update((interrupt.call_id, interrupt) for interrupt in asked)
-    run.history.started.update(cleared)
-    run.cleared.update(cleared)
+    lane.history.asked.update((interrupt.call_id, interrupt) for interrupt in asked)
+    lane.history.started.update(cleared)
+    lane.cleared.update(cleared)
 
 
-async def _carry_out(run: Run, reply_id: str, judged: Judged) -> None:
+async def _carry_out(lane: Lane, reply_id: str, judged: Judged) -> None:
     """Run the calls, or say why not; those of the client stay open."""
-    most = run.agent.max_parallel_tool_calls if run.agent.parallel_tool_calls else 1
+    most = lane.agent.max_parallel_tool_calls if lane.agent.parallel_tool_calls else 1
     jobs = [
-        Job(exclusive=_says(run, call, "exclusive"), work=partial(_answer_call, run, reply_id, call, verdict))
+        Job(exclusive=_says(lane, call, "exclusive"), work=partial(_answer_call, lane, reply_id, call, verdict))
         for call, verdict in judged
         if verdict.kind != "client"
     ]
     await run_batch(jobs, most=most)
 
 
-async def _answer_call(run: Run, reply_id: str, call: ToolCall, verdict: Verdict) -> None:
-    if run.sink.full:
-        await run.stop.guard(run.sink.room())
-    block = run.watch.due(call.id) if verdict.may_be_blocked else None
+async def _answer_call(lane: Lane, reply_id: str, call: ToolCall, verdict: Verdict) -> None:
+    if lane.scope.sink.full:
+        await lane.scope.stop.guard(lane.scope.sink.room())
+    block = lane.watch.due(call.id) if verdict.may_be_blocked else None
     if block is not None:
-        await answer(run, make_blocked(run, reply_id, call, block), reply_id=reply_id)
+        await answer(lane, make_blocked(lane, reply_id, call, block), reply_id=reply_id)
         return
     if verdict.kind != "run":
-        await store_outcome(run, reply_id, call, _refusal(verdict))
+        await store_outcome(lane, reply_id, call, _refusal(verdict))
         return
-    outcome = await call_tool(run, reply_id, call, verdict.arguments)
+    outcome = await call_tool(lane, reply_id, call, verdict.arguments)
     if isinstance(outcome.content, Pending):
-        await store_wait(run, call, outcome.content, outcome.edit)
+        await store_wait(lane, call, outcome.content, outcome.edit)
     else:
-        await store_outcome(run, reply_id, call, outcome)
+        await store_outcome(lane, reply_id, call, outcome)
 
 
 STATUSES: Mapping[str, ResultStatus] = {
@@ -171,7 +171,7 @@ def _refusal(verdict: Verdict) -> Outcome:
     return Outcome(STATUSES.get(verdict.kind, "error"), verdict.reason, error=verdict.kind)
 
 
-async def settle(run: Run, reason: str = "", *, keep_asked: bool = False) -> None:
+async def settle(lane: Lane, reason: str = "", *, keep_asked: bool = False) -> None:
     """Answer every call that this run leaves open, so that the session stays valid: one that had started
     was interrupted, the others were not run.
 
@@ -179,15 +179,15 @@ async def settle(run: Run, reason: str = "", *, keep_asked: bool = False) -> Non
     have not begun, and those that wait for an operation too: a run that failed must not use up an approval, nor
     lose a result.
     """
-    await run.quiet()  # what a call that was cut off has still stored counts
-    calls = open_calls(run.history.messages)
-    asked = keep_asked and any(call.id in run.history.asked for call in calls)
-    waiting = {each.call_id for each in run.history.pending if each.kind == "waiting"} if keep_asked else set()
+    await lane.scope.writing.quiet()  # what a call that was cut off has still stored counts
+    calls = open_calls(lane.history.messages)
+    asked = keep_asked and any(call.id in lane.history.asked for call in calls)
+    waiting = {each.call_id for each in lane.history.pending if each.kind == "waiting"} if keep_asked else set()
     for call in calls:
         if call.id in waiting:
             continue
         # What this run cleared but did not begin is known not to have run; what a lost run cleared is not.
-        begun = call.id in run.started or (call.id in run.history.started and call.id not in run.cleared)
+        begun = call.id in lane.started or (call.id in lane.history.started and call.id not in lane.cleared)
         if begun or not asked:
             result = result_of(call, "interrupted" if begun else "not_run", reason)
-            await answer(run, with_edit(result, edit_for(run, call)))
+            await answer(lane, with_edit(result, edit_for(lane, call)))

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent_core.sessions.entries import Entry, state_entry
+from agent_core.sessions.entries import StateBody
 from agent_core.sessions.history import History
 from agent_core.sessions.merging import merged
 from agent_core.sessions.patches import Patch
@@ -30,8 +30,9 @@ class StateChange:
     whole: bool
     weight: int
 
-    def entry(self, run_id: str) -> Entry:
-        return state_entry(run_id, value=self.value) if self.whole else state_entry(run_id, patch=self.patch)
+    @property
+    def body(self) -> StateBody:
+        return StateBody(value=self.value) if self.whole else StateBody(patch=self.patch)
 
     def move(self, history: History) -> None:
         """The change is stored: the history has it too."""

@@ -6,11 +6,11 @@ the arguments of the interrupt that waits for that.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import orjson
 from msgspec.structs import replace
 
-from agent_core.events import Custom
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message, TextPart, ToolCall
 from agent_core.sizes import size_of
@@ -59,9 +59,10 @@ def with_edit(result: Message, edit: str) -> Message:
     )
 
 
-def edit_event(run_id: str, result: Message, reply_id: str = "") -> Custom | None:
-    """The event that tells of the edit, in front of the one that tells the result; None where there was none."""
+def told_edit(result: Message) -> dict[str, Any] | None:
+    """The members of the Custom event that tells of the edit, in front of the event that tells the result. None where
+    nobody has edited anything."""
     if result.edited_arguments is None:
         return None
     value = {"toolCallId": result.tool_call_id or "", "arguments": result.edited_arguments}
-    return Custom(run_id=run_id, reply_id=reply_id, name="arguments_edited", value=value, size=size_of(value))
+    return {"name": "arguments_edited", "value": value, "size": size_of(value)}

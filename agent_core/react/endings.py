@@ -1,49 +1,57 @@
 """How a run ended, as the event that says so: the run that was stopped, and the run that failed."""
 
-import asyncio
-import logging
+from time import monotonic
 
 from agent_core.errors import ModelError, RunError
-from agent_core.events import AgentEnd, RunFailed
-from agent_core.react.run import Run
+from agent_core.events import AgentEnd, RunFailed, RunStatus
+from agent_core.react.lane import Lane
 from agent_core.react.stopping import StopReason
-from agent_core.sessions.leases import SAVING
-
-logger = logging.getLogger(__name__)
+from agent_core.sessions.entries import EndBody, Entry, now_ms
 
 End = AgentEnd | RunFailed
 
 
-def stopped_by(run: Run, reason: StopReason) -> End:
+def ended(lane: Lane, status: RunStatus) -> AgentEnd:
+    """The end of a run that went through its rounds."""
+    waits = lane.history.pending if status in ("approval", "waiting") else ()
+    cut = lane.cut if status in ("completed", "max_iterations") else None
+    return lane.emitter.make(AgentEnd, status=status, interrupts=waits, usage=lane.scope.usage, cut=cut)
+
+
+def end_entry(lane: Lane, end: End) -> Entry:
+    """The entry of the run's end."""
+    scope = lane.scope
+    status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)
+    body = EndBody(
+        status=status,
+        code=code,
+        at=now_ms(),
+        last=scope.sink.end,
+        unread=not scope.sink.attended,
+        tokens=scope.tokens,
+        seconds=round(monotonic() - scope.began, 6),
+        cut=None if isinstance(end, RunFailed) else end.cut,
+    )
+    return lane.entry(body)
+
+
+def stopped_by(lane: Lane, reason: StopReason) -> End:
     """The end of a run that was stopped: a failure, unless its user or its client wanted it."""
     if reason == "deadline":
-        return failed(run, RunError("run_deadline"))
+        return failed(lane, RunError("run_deadline"))
     if reason == "lost":
-        return failed(run, RunError("worker_lost"))
+        return failed(lane, RunError("worker_lost"))
     if reason == "draining":
-        return failed(run, RunError("draining"))
-    return AgentEnd(run_id=run.run_id, status="cancelled", usage=run.usage)
+        return failed(lane, RunError("draining"))
+    return lane.emitter.make(AgentEnd, status="cancelled", usage=lane.scope.usage)
 
 
-def failed(run: Run, error: RunError) -> RunFailed:
+def failed(lane: Lane, error: RunError) -> RunFailed:
     """The end of a run that failed, with what it has cost."""
-    return RunFailed(
-        run_id=run.run_id,
+    return lane.emitter.make(
+        RunFailed,
         code=error.code,
         message=error.message,
         retry_after=error.retry_after if isinstance(error, ModelError) else None,
-        usage=run.usage,
+        usage=lane.scope.usage,
     )
-
-
-async def tell_outside(run: Run, end: End) -> End:
-    """Let whoever keeps what the run leaves do so. The run's end, which is a failure where that was not possible."""
-    if run.outside is None:
-        return end
-    try:
-        async with asyncio.timeout(SAVING):
-            await run.outside.at_end(run, end)
-    except Exception as error:
-        logger.warning("run %s: what it leaves could not be kept (%s)", run.run_id, type(error).__name__)
-        return failed(run, RunError("store_unavailable"))
-    return end

@@ -23,9 +23,9 @@ from agent_core.messages import Message, new_id
 from agent_core.models.base import TextPiece
 from agent_core.pairing import open_calls
 from agent_core.react.acting import act, act_again, settle
+from agent_core.react.lane import Lane
 from agent_core.react.opening.begin import begin
 from agent_core.react.reply import Reply
-from agent_core.react.run import Run
 from agent_core.react.turn import CLOSING, ask_quietly, take_turn
 
 logger = logging.getLogger(__name__)
@@ -40,118 +40,116 @@ NO_SUMMARY = (
 BROKEN_OFF = "The summary above broke off. What was found so far is kept: say “continue” to go on."
 
 
-async def react(run: Run) -> RunStatus:
+async def react(lane: Lane) -> RunStatus:
     """Take the input in and go through the rounds. Returns how the run ended.
 
     Raises ModelError, RunError or Stopped; the history may then hold open calls, which are the
     caller's to settle.
     """
-    told = await begin(run)
+    told = await begin(lane)
     if told is not None:
         return told
-    if not run.history.messages:
+    if not lane.history.messages:
         return "completed"  # nothing was said that counts: a model refuses an empty conversation
-    status = await act_again(run)
+    status = await act_again(lane)
     if status is not None:
         return status
-    while run.iteration < run.agent.max_iterations:
-        run.check()
-        turn = run.history.turn
-        seconds = turn.seconds + monotonic() - run.began
-        trip = run.watch.round(seconds, turn.tokens + run.tokens, turn.rounds)
+    while lane.iteration < lane.agent.max_iterations:
+        lane.scope.check()
+        turn = lane.history.turn
+        seconds = turn.seconds + monotonic() - lane.scope.began
+        trip = lane.watch.round(seconds, turn.tokens + lane.scope.tokens, turn.rounds)
         if trip is not None:
-            return await end_early(run, trip)
-        status = await _round(run)
+            return await end_early(lane, trip)
+        status = await _round(lane)
         if status is not None:
             return status
-        run.iteration += 1
-    return await summarize(run)
+        lane.iteration += 1
+    return await summarize(lane)
 
 
-async def _round(run: Run) -> RunStatus | None:
-    run.emit(StepStart(run_id=run.run_id, iteration=run.iteration))
-    choice = run.input.tool_choice if run.iteration == 0 else "auto"  # else a forced call would never end
-    nudge, run.nudge = run.nudge, ""
-    message = await take_turn(run, tools=run.offered, tool_choice=choice, nudge=nudge)
-    if not message.tool_calls and not message.text.strip() and not run.nudged:
-        run.nudged = True
-        message = await take_turn(run, tools=run.offered, nudge=NUDGE)
+async def _round(lane: Lane) -> RunStatus | None:
+    lane.emit(StepStart, iteration=lane.iteration)
+    choice = lane.input.tool_choice if lane.iteration == 0 else "auto"  # else a forced call would never end
+    nudge, lane.nudge = lane.nudge, ""
+    message = await take_turn(lane, tools=lane.offered, tool_choice=choice, nudge=nudge)
+    if not message.tool_calls and not message.text.strip() and not lane.nudged:
+        lane.nudged = True
+        message = await take_turn(lane, tools=lane.offered, nudge=NUDGE)
     status: RunStatus | None = None
     if message.tool_calls:
-        status = await act(run, message)
-    elif await _doubts(run, message):
-        await run.commit(message)
+        status = await act(lane, message)
+    elif await _doubts(lane, message):
+        await lane.commit(message)
     else:
-        await _give_answer(run, message, _last_text(run) or NO_ANSWER)
+        await _give_answer(lane, message, _last_text(lane) or NO_ANSWER)
         status = "completed"
-    run.emit(StepEnd(run_id=run.run_id, iteration=run.iteration))
+    lane.emit(StepEnd, iteration=lane.iteration)
     return status
 
 
-async def _doubts(run: Run, message: Message) -> bool:
+async def _doubts(lane: Lane, message: Message) -> bool:
     """Whether the model, when it is asked, is less sure of its answer than the agent wants; once in a run."""
-    guards, rounds = run.agent.guards, run.history.turn.rounds + 1
-    last = run.iteration + 1 >= run.agent.max_iterations or rounds >= (guards.turn_iterations or math.inf)
-    if not guards.confidence or run.doubted or last or not message.text.strip():
+    guards, rounds = lane.agent.guards, lane.history.turn.rounds + 1
+    last = lane.iteration + 1 >= lane.agent.max_iterations or rounds >= (guards.turn_iterations or math.inf)
+    if not guards.confidence or lane.doubted or last or not message.text.strip():
         return False
-    run.doubted = True
-    trip = doubted(guards.confidence, await ask_quietly(run, message, QUESTION))
+    lane.doubted = True
+    trip = doubted(guards.confidence, await ask_quietly(lane, message, QUESTION))
     if trip is None:
         return False
-    run.tripped(trip)
-    run.nudge = trip.told
+    lane.tripped(trip)
+    lane.nudge = trip.told
     return True
 
 
-async def end_early(run: Run, trip: Trip) -> RunStatus:
+async def end_early(lane: Lane, trip: Trip) -> RunStatus:
     """The way out when a guard wants no more tools: say so, and ask for an answer that is honest about it."""
-    run.tripped(trip)
-    await _close(run, closing(trip), fallback(trip))
+    lane.tripped(trip)
+    await _close(lane, closing(trip), fallback(trip))
     return "max_iterations"
 
 
-async def summarize(run: Run) -> RunStatus:
+async def summarize(lane: Lane) -> RunStatus:
     """The way out when the budget is used up: settle what is pending, say so, and ask for a closing answer."""
-    run.check()
-    pending = open_calls(run.history.messages)
+    lane.scope.check()
+    pending = open_calls(lane.history.messages)
     if pending:
-        logger.warning("run %s: %d tool calls were pending when the budget was used up", run.run_id, len(pending))
-        await settle(run, "The budget of steps was used up before this call could run.")
+        logger.warning("run %s: %d tool calls were pending when the budget was used up", lane.run_id, len(pending))
+        await settle(lane, "The budget of steps was used up before this call could run.")
     logger.debug("Maximum iterations reached. Generating summary…")
-    run.emit(
-        ExceedMaxIters(run_id=run.run_id, max_iters=run.agent.max_iterations, current_iter=run.iteration),
-    )
-    await _close(run, CLOSING, NO_SUMMARY)
+    lane.emit(ExceedMaxIters, max_iters=lane.agent.max_iterations, current_iter=lane.iteration)
+    await _close(lane, CLOSING, NO_SUMMARY)
     return "max_iterations"
 
 
-async def _close(run: Run, instruction: str, fallback: str) -> None:
+async def _close(lane: Lane, instruction: str, fallback: str) -> None:
     """The last answer, without tools; `fallback` where the model gives none."""
     try:
-        message = await take_turn(run, tools=(), closing=instruction)
+        message = await take_turn(lane, tools=(), closing=instruction)
     except ModelError as error:
-        logger.warning("run %s: the closing call failed (%s)", run.run_id, error.code)
+        logger.warning("run %s: the closing call failed (%s)", lane.run_id, error.code)
         message = Message(id=new_id("msg"), role="assistant")
-        fallback = BROKEN_OFF if run.history.messages[-1].role == "assistant" else fallback
-    await _give_answer(run, message, fallback)
+        fallback = BROKEN_OFF if lane.history.messages[-1].role == "assistant" else fallback
+    await _give_answer(lane, message, fallback)
 
 
-async def _give_answer(run: Run, message: Message, fallback: str) -> None:
+async def _give_answer(lane: Lane, message: Message, fallback: str) -> None:
     """Store the message as the answer; where it says nothing, say and store the fallback instead."""
     if message.text.strip():
         final = Message(id=message.id, role="assistant", content=message.content, thoughts=message.thoughts)
     else:
-        run.reply = reply = Reply(run.run_id, run.emit, run.history.call_ids)
+        lane.reply = reply = Reply(lane.emitter, lane.history.call_ids)
         reply.take(TextPiece(fallback))
         final = reply.finish()
-    run.defer(final)
-    run.answer = final
-    run.emit(FinalOutput(run_id=run.run_id, reply_id=final.id, text=final.text))
+    lane.defer(final)
+    lane.answer = final
+    lane.emit(FinalOutput, reply_id=final.id, text=final.text)
 
 
-def _last_text(run: Run) -> str:
+def _last_text(lane: Lane) -> str:
     """The last text that the model gave in this run, beside a call."""
-    for message in reversed(run.history.messages):
+    for message in reversed(lane.history.messages):
         if message.role == "user":
             return ""
         if message.role == "assistant" and message.text.strip():

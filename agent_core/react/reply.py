@@ -13,7 +13,7 @@ the client's to run, and of any other value there.
 
 import re
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from agent_core.errors import ModelError
@@ -32,6 +32,7 @@ from agent_core.events import (
 )
 from agent_core.messages import Message, ToolCall, counts_as_none, new_id, own_id
 from agent_core.models.base import ArgumentsPiece, CallPiece, CutPiece, Piece, TextPiece, ThinkingPiece
+from agent_core.react.emitter import Emitter
 
 MOST_CALLS = 128
 """Calls of one answer; more are a model gone wild."""
@@ -114,8 +115,7 @@ class Reply:
 
     def __init__(
         self,
-        run_id: str,
-        emit: Callable[[Event], None],
+        emitter: Emitter,
         used: set[str],
         *,
         calls: bool = True,
@@ -123,8 +123,7 @@ class Reply:
         theirs: Container[str] = (),
     ) -> None:
         self.id = new_id("msg")
-        self._run_id = run_id
-        self._emit = emit
+        self._emitter = emitter
         self._used = used
         self._with_calls = calls
         self._fresh = fresh
@@ -147,7 +146,7 @@ class Reply:
             block = self._open
             if block.__class__ is _Text and not self._waiting:  # nearly every piece: more of the open text
                 block.parts.append(piece.text)
-                self._emit(TextDelta(run_id=self._run_id, reply_id=self.id, text=piece.text))
+                self._emitter.text(self.id, piece.text)
             else:
                 self._say(piece.text)
         elif isinstance(piece, ThinkingPiece):
@@ -167,7 +166,7 @@ class Reply:
             block = self._add(_Text())
         block.parts.append(text)
         if block is self._open:
-            self._emit(TextDelta(run_id=self._run_id, reply_id=self.id, text=text))
+            self._emitter.text(self.id, text)
 
     def _think(self, text: str) -> None:
         block = self._last()
@@ -177,7 +176,7 @@ class Reply:
             self._add(block)
         block.parts.append(text)
         if block is self._open:
-            self._emit(ThinkingDelta(run_id=self._run_id, reply_id=self.id, block_id=block.id, text=text))
+            self._emitter.emit(ThinkingDelta, reply_id=self.id, block_id=block.id, text=text)
 
     def _call(self, piece: CallPiece) -> None:
         if piece.id in self._given:
@@ -201,7 +200,7 @@ class Reply:
         if call is self._open:
             if call.begins:
                 text, call.shown = piece.text if call.shown else "".join(call.parts), True
-                self._emit(ToolCallDelta(run_id=self._run_id, reply_id=self.id, call_id=call.id, text=text))
+                self._emitter.emit(ToolCallDelta, reply_id=self.id, call_id=call.id, text=text)
             if call.whole and self._waiting:
                 self._advance()
 
@@ -227,31 +226,33 @@ class Reply:
     def _start(self, block: _Block) -> None:
         self._open = block
         if isinstance(block, _Call):
-            self._emit(self._start_of(block))
+            self._emitter.send(self._start_of(block))
             if block.begins:
                 block.shown = True
-                self._emit(self._delta_of(block, "".join(block.parts)))
+                self._emitter.send(self._delta_of(block, "".join(block.parts)))
             return
         text = "".join(block.parts)
         block.parts.clear()  # what was not emitted yet is in no snapshot
-        self._emit(self._start_of(block))
+        self._emitter.send(self._start_of(block))
         if text:
             block.parts.append(text)
-            self._emit(self._delta_of(block, text))
+            self._emitter.send(self._delta_of(block, text))
 
     def _start_of(self, block: _Block) -> Event:
+        make = self._emitter.make
         if isinstance(block, _Call):
-            return ToolCallStart(run_id=self._run_id, reply_id=self.id, call_id=block.id, name=block.name)
+            return make(ToolCallStart, reply_id=self.id, call_id=block.id, name=block.name)
         if isinstance(block, _Thinking):
-            return ThinkingStart(run_id=self._run_id, reply_id=self.id, block_id=block.id)
-        return TextStart(run_id=self._run_id, reply_id=self.id)
+            return make(ThinkingStart, reply_id=self.id, block_id=block.id)
+        return make(TextStart, reply_id=self.id)
 
     def _delta_of(self, block: _Block, text: str) -> Event:
+        make = self._emitter.make
         if isinstance(block, _Call):
-            return ToolCallDelta(run_id=self._run_id, reply_id=self.id, call_id=block.id, text=text)
+            return make(ToolCallDelta, reply_id=self.id, call_id=block.id, text=text)
         if isinstance(block, _Thinking):
-            return ThinkingDelta(run_id=self._run_id, reply_id=self.id, block_id=block.id, text=text)
-        return TextDelta(run_id=self._run_id, reply_id=self.id, text=text)
+            return make(ThinkingDelta, reply_id=self.id, block_id=block.id, text=text)
+        return make(TextDelta, reply_id=self.id, text=text)
 
     def _end(self) -> None:
         if isinstance(self._open, _Call) and not self._open.shown:
@@ -259,11 +260,11 @@ class Reply:
         block, self._open = self._open, None
         if isinstance(block, _Call):
             block.ended = True
-            self._emit(ToolCallEnd(run_id=self._run_id, reply_id=self.id, call_id=block.id))
+            self._emitter.emit(ToolCallEnd, reply_id=self.id, call_id=block.id)
         elif isinstance(block, _Thinking):
-            self._emit(ThinkingEnd(run_id=self._run_id, reply_id=self.id, block_id=block.id))
+            self._emitter.emit(ThinkingEnd, reply_id=self.id, block_id=block.id)
         elif block is not None:
-            self._emit(TextEnd(run_id=self._run_id, reply_id=self.id))
+            self._emitter.emit(TextEnd, reply_id=self.id)
 
     def _settle(self, call: _Call) -> None:
         """Show arguments that do not begin as an object, as what they count for."""
@@ -274,7 +275,7 @@ class Reply:
         call.shown = bool(text.strip())
         call.parts = [text] if call.shown else []
         if call.shown:
-            self._emit(self._delta_of(call, text))
+            self._emitter.send(self._delta_of(call, text))
 
     def finish(self) -> Message:
         """End what is open and return the message: whole after a good stream, else what had come."""

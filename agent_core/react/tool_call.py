@@ -17,7 +17,7 @@ from agent_core.events import Custom, Event, Progress, ToolResultStart
 from agent_core.messages import Part, ResultStatus, TextPart, ToolCall, new_id, well_formed
 from agent_core.plain import NoJson, json_of
 from agent_core.react.changes import StateEdit
-from agent_core.react.run import Run
+from agent_core.react.lane import Lane
 from agent_core.react.stopping import SelfCancelled, Stopped
 from agent_core.sessions.state import as_json, copy_of, same_json
 from agent_core.sizes import size_of_json
@@ -49,17 +49,17 @@ class Outcome:
     error: str = ""
 
 
-async def call_tool(run: Run, reply_id: str, call: ToolCall, arguments: Mapping[str, Any]) -> Outcome:
+async def call_tool(lane: Lane, reply_id: str, call: ToolCall, arguments: Mapping[str, Any]) -> Outcome:
     """Run the tool. Raises Stopped or LeaseLost, and nothing else: a failure is an outcome."""
-    run.check()
-    tool = run.tools[call.name]
-    run.started.add(call.id)
-    run.emit(ToolResultStart(run_id=run.run_id, reply_id=reply_id, call_id=call.id, name=call.name))
+    lane.scope.check()
+    tool = lane.tools[call.name]
+    lane.started.add(call.id)
+    lane.emit(ToolResultStart, reply_id=reply_id, call_id=call.id, name=call.name)
     over = asyncio.Event()
-    context = _context(run, call, threading.Event(), over)
-    before = {} if run.history.state is None else run.history.state
+    context = _context(lane, call, threading.Event(), over)
+    before = {} if lane.history.state is None else lane.history.state
     try:
-        outcome = await _outcome(run, tool, context, arguments)
+        outcome = await _outcome(lane, tool, context, arguments)
         return replace(outcome, edit=_edit(before, context)) if outcome.status == "ok" else outcome
     except ValueError as error:  # of the state alone: what the tool raises is an outcome
         if isinstance(error, NoJson):
@@ -84,10 +84,12 @@ def _edit(before: Any, context: ToolContext) -> StateEdit | None:
     return None if same_json(before, after) else StateEdit(before=before, after=after)
 
 
-async def _outcome(run: Run, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Outcome:
-    cancelled, threads = context.cancelled, run.threads.of(tool.spec.name)
+async def _outcome(lane: Lane, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Outcome:
+    cancelled, threads = context.cancelled, lane.scope.threads.of(tool.spec.name)
     try:
-        return Outcome("ok", await run.stop.guard(_invoke(tool, arguments, context, run, threads), tool.timeout))
+        return Outcome(
+            "ok", await lane.scope.stop.guard(_invoke(tool, arguments, context, lane, threads), tool.timeout)
+        )
     except Stopped:
         cancelled.set()
         raise
@@ -114,7 +116,7 @@ class _Failed(Exception):
 
 
 async def _invoke(
-    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, run: Run, threads: Executor
+    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, lane: Lane, threads: Executor
 ) -> str | tuple[Part, ...] | Pending:
     # The failure is caught in here, so that out there a TimeoutError is the deadline's alone, and
     # control flow never meets the handler that makes errors into results.
@@ -132,7 +134,7 @@ async def _invoke(
         raise _Failed("the tool's own work was cancelled.", "CancelledError") from error
     except BaseException as error:  # whatever a tool raises is its own failure, sys.exit included
         reference = new_id("err")
-        logger.exception("run %s: tool %s failed (%s)", run.run_id, tool.spec.name, reference)
+        logger.exception("run %s: tool %s failed (%s)", lane.run_id, tool.spec.name, reference)
         raise _Failed(f"{type(error).__name__} (reference {reference})", type(error).__name__) from error
 
 
@@ -163,7 +165,7 @@ def capped(text: str, most: int = LONGEST_RESULT) -> str:
     return f"{text[:most]}\n[cut: {len(text) - most} of {len(text)} characters are not shown]"
 
 
-def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio.Event) -> ToolContext:
+def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: asyncio.Event) -> ToolContext:
     loop = asyncio.get_running_loop()
 
     def emit(name: str, value: Any) -> None:
@@ -173,15 +175,16 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio
         text = json_of(value, bytes_mode="utf8")
         if len(text) > LARGEST_CUSTOM:
             raise ValueError(f"{name}: the value has {len(text)} bytes of JSON, but at most {LARGEST_CUSTOM} are sent")
-        event = Custom(run_id=run.run_id, name=well_formed(name), value=orjson.loads(text), size=size_of_json(text))
+        make = lane.emitter.make
+        event = make(Custom, name=well_formed(name), value=orjson.loads(text), size=size_of_json(text))
         loop.call_soon_threadsafe(tell, event)
 
     def progress(message: str, fraction: float | None = None) -> None:
         if not isinstance(message, str):
             raise TypeError("a progress needs a message, a text")
         known = fraction is not None and math.isfinite(fraction)
-        event = Progress(
-            run_id=run.run_id,
+        event = lane.emitter.make(
+            Progress,
             call_id=call.id,
             name=call.name,
             message=well_formed(message)[:LONGEST_PROGRESS],
@@ -191,19 +194,21 @@ def _context(run: Run, call: ToolCall, cancelled: threading.Event, over: asyncio
 
     def tell(event: Event) -> None:
         # A thread that goes on when its call is over is heard no more: the run may be about to end.
-        if not over.is_set() and not run.sink.full:  # a client that lags misses it, rather than the server filling up
-            run.emit(event)
+        if (
+            not over.is_set() and not lane.scope.sink.full
+        ):  # a client that lags misses it, rather than the server filling up
+            lane.emitter.send(event)
 
     return ToolContext(
-        agent=run.agent.name,
-        user_id=run.key.user_id,
-        session_id=run.key.session_id,
-        run_id=run.run_id,
+        agent=lane.agent.name,
+        user_id=lane.scope.key.user_id,
+        session_id=lane.scope.key.session_id,
+        run_id=lane.run_id,
         call_id=call.id,
-        context=run.input.context,
-        idempotency_key=run.key_of(call),
-        state={} if run.history.state is None else copy_of(run.history.state),
-        forwarded_props=run.input.forwarded_props,
+        context=lane.input.context,
+        idempotency_key=lane.key_of(call),
+        state={} if lane.history.state is None else copy_of(lane.history.state),
+        forwarded_props=lane.input.forwarded_props,
         cancelled=cancelled,
         emit=emit,
         progress=progress,

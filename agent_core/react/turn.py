@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from agent_core.errors import Code, ModelError
-from agent_core.events import AnswerCut, Cut, Event, Fallback, ModelCallEnd, ModelCallStart, Retry
+from agent_core.events import AnswerCut, Cut, Fallback, ModelCallEnd, ModelCallStart, Retry
 from agent_core.messages import Message, new_id
 from agent_core.models.base import ArgumentsPiece, ModelRequest, Retries, UsagePiece
 from agent_core.models.resilient import stream_with_fallback, stream_with_retries
 from agent_core.pairing import paired
+from agent_core.react.emitter import Emitter
+from agent_core.react.lane import Lane
 from agent_core.react.reply import Reply
-from agent_core.react.run import Run
 from agent_core.tools.base import ToolSpec
 from agent_core.usage import Usage
 
@@ -35,7 +36,7 @@ COPIES = 3
 
 
 async def take_turn(
-    run: Run,
+    lane: Lane,
     *,
     tools: Sequence[ToolSpec],
     closing: str = "",
@@ -50,61 +51,61 @@ async def take_turn(
     stored, since the client has seen it, and the failure (ModelError, Stopped, or anything that a model
     of the user's own raises) goes on.
     """
-    theirs = frozenset(spec.name for spec in run.input.tools)
-    reply = Reply(run.run_id, run.emit, run.history.call_ids, calls=not closing, fresh=run.ephemeral, theirs=theirs)
-    view = await _view(run, closing, nudge)
-    request = ModelRequest(messages=view, tools=tuple(tools), tool_choice=tool_choice, options=run.input.options)
-    run.check()
-    run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
+    theirs = frozenset(spec.name for spec in lane.input.tools)
+    reply = Reply(lane.emitter, lane.history.call_ids, calls=not closing, fresh=lane.scope.ephemeral, theirs=theirs)
+    view = await _view(lane, closing, nudge)
+    request = ModelRequest(messages=view, tools=tuple(tools), tool_choice=tool_choice, options=lane.input.options)
+    lane.scope.check()
+    lane.emit(ModelCallStart, reply_id=reply.id, model=lane.model.name)
     usage: list[Usage] = []
-    run.reply, run.cut = reply, None
+    lane.reply, lane.cut = reply, None
     try:
-        await run.stop.guard(_stream(run, request, reply, usage))
+        await lane.scope.stop.guard(_stream(lane, request, reply, usage))
     except Exception:
-        await _keep(run, reply, usage)
+        await _keep(lane, reply, usage)
         raise
     message = reply.finish()
-    _account(run, reply, usage, cut=reply.cut)
-    run.cut = reply.cut
+    _account(lane, reply, usage, cut=reply.cut)
+    lane.cut = reply.cut
     if reply.cut is not None and (message.text or message.tool_calls):
-        run.emit(AnswerCut(run_id=run.run_id, reply_id=reply.id, why=reply.cut))
+        lane.emit(AnswerCut, reply_id=reply.id, why=reply.cut)
     return message
 
 
-async def _keep(run: Run, reply: Reply, usage: list[Usage]) -> None:
+async def _keep(lane: Lane, reply: Reply, usage: list[Usage]) -> None:
     """Store what came of an answer that broke off."""
-    async with run.room.of(COPIES * reply.size):
+    async with lane.scope.room.of(COPIES * reply.size):
         partial = reply.finish()
-        _account(run, reply, usage)
+        _account(lane, reply, usage)
         if partial.text or partial.tool_calls:
             if partial.tool_calls:
-                run.watch.asked(partial.tool_calls)
-            await run.commit(partial)
-        run.reply = None
+                lane.watch.asked(partial.tool_calls)
+            await lane.commit(partial)
+        lane.reply = None
 
 
-def _account(run: Run, reply: Reply, usage: list[Usage], cut: Cut | None = None) -> None:
-    run.usages += usage
+def _account(lane: Lane, reply: Reply, usage: list[Usage], cut: Cut | None = None) -> None:
+    lane.scope.usages += usage
     cost = usage[0] if usage else None
-    run.emit(ModelCallEnd(run_id=run.run_id, reply_id=reply.id, model=run.model.name, usage=cost, cut=cut))
+    lane.emit(ModelCallEnd, reply_id=reply.id, model=lane.model.name, usage=cost, cut=cut)
 
 
-async def _stream(run: Run, request: ModelRequest, reply: Reply, usage: list[Usage]) -> None:
+async def _stream(lane: Lane, request: ModelRequest, reply: Reply, usage: list[Usage]) -> None:
     def on_retry(code: Code, attempt: int, delay: float) -> None:
-        logger.info("run %s: model call failed (%s), attempt %d in %.1f s", run.run_id, code, attempt, delay)
-        run.emit(Retry(run_id=run.run_id, reply_id=reply.id, code=code, attempt=attempt, delay=delay))
+        logger.info("run %s: model call failed (%s), attempt %d in %.1f s", lane.run_id, code, attempt, delay)
+        lane.emit(Retry, reply_id=reply.id, code=code, attempt=attempt, delay=delay)
 
     def on_fallback(code: Code) -> None:
-        assert run.fallback is not None
-        logger.info("run %s: the model failed (%s), %s is asked instead", run.run_id, code, run.fallback.name)
-        run.emit(Fallback(run_id=run.run_id, reply_id=reply.id, code=code, model=run.fallback.name))
+        assert lane.fallback is not None
+        logger.info("run %s: the model failed (%s), %s is asked instead", lane.run_id, code, lane.fallback.name)
+        lane.emit(Fallback, reply_id=reply.id, code=code, model=lane.fallback.name)
 
-    retries = Retries(attempts=run.agent.max_retries)
-    sink = run.sink
-    if run.fallback is None:  # one layer less for each piece
-        stream = stream_with_retries(run.model, request, run.http, retries, on_retry)
+    retries = Retries(attempts=lane.agent.max_retries)
+    sink, http = lane.scope.sink, lane.scope.http
+    if lane.fallback is None:  # one layer less for each piece
+        stream = stream_with_retries(lane.model, request, http, retries, on_retry)
     else:
-        stream = stream_with_fallback(run.model, run.fallback, request, run.http, retries, on_retry, on_fallback)
+        stream = stream_with_fallback(lane.model, lane.fallback, request, http, retries, on_retry, on_fallback)
     async with aclosing(stream) as pieces:
         async for piece in pieces:
             if type(piece) is UsagePiece:
@@ -125,10 +126,10 @@ async def _take_long(reply: Reply, piece: ArgumentsPiece) -> None:
         await asyncio.sleep(0)
 
 
-async def _view(run: Run, closing: str, nudge: str) -> tuple[Message, ...]:
-    system = _system(run, closing)
-    messages = run.history.messages
-    view = await run.aside(PAIRING * len(messages), paired, messages)
+async def _view(lane: Lane, closing: str, nudge: str) -> tuple[Message, ...]:
+    system = _system(lane, closing)
+    messages = lane.history.messages
+    view = await lane.scope.aside(PAIRING * len(messages), paired, messages)
     if system:
         view.insert(0, Message(id="system", role="system", content=system))
     if nudge:
@@ -136,33 +137,29 @@ async def _view(run: Run, closing: str, nudge: str) -> tuple[Message, ...]:
     return tuple(view)
 
 
-async def ask_quietly(run: Run, said: Message, question: str) -> str:
+async def ask_quietly(lane: Lane, said: Message, question: str) -> str:
     """Ask the model about the answer that it has just given, and return its reply, which nobody else sees. Empty
     where the call fails: what it is asked for is an extra."""
-    reply = Reply(run.run_id, _unheard, run.history.call_ids, calls=False)
+    reply = Reply(Emitter(lane.run_id), lane.history.call_ids, calls=False)
     asked = Message(id=new_id("nudge"), role="user", content=question)
-    request = ModelRequest(messages=(*await _view(run, "", ""), said, asked), options=run.input.options)
-    run.check()
-    run.emit(ModelCallStart(run_id=run.run_id, reply_id=reply.id, model=run.model.name))
+    request = ModelRequest(messages=(*await _view(lane, "", ""), said, asked), options=lane.input.options)
+    lane.scope.check()
+    lane.emit(ModelCallStart, reply_id=reply.id, model=lane.model.name)
     usage: list[Usage] = []
     try:
-        await run.stop.guard(_stream(run, request, reply, usage))
+        await lane.scope.stop.guard(_stream(lane, request, reply, usage))
     except ModelError as error:
-        logger.info("run %s: the model could not be asked about its answer (%s)", run.run_id, error.code)
+        logger.info("run %s: the model could not be asked about its answer (%s)", lane.run_id, error.code)
     finally:
-        _account(run, reply, usage)
+        _account(lane, reply, usage)
     return reply.finish().text
 
 
-def _unheard(event: Event) -> None:
-    pass
-
-
-def _system(run: Run, closing: str) -> str:
-    instructions = run.agent.instructions
+def _system(lane: Lane, closing: str) -> str:
+    instructions = lane.agent.instructions
     parts = [closing] if closing else []
-    parts.append(instructions if isinstance(instructions, str) else instructions(run.context()))
-    if run.input.context:
-        told = "\n".join(f"- {item.description}: {item.value}" for item in run.input.context)
+    parts.append(instructions if isinstance(instructions, str) else instructions(lane.context()))
+    if lane.input.context:
+        told = "\n".join(f"- {item.description}: {item.value}" for item in lane.input.context)
         parts.append(f"Context given by the application:\n{told}")
     return "\n\n".join(part for part in parts if part)

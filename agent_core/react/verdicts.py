@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from agent_core.checking.arguments import checked, weight_of
 from agent_core.interrupts import Decision
 from agent_core.messages import ToolCall
-from agent_core.react.run import Run
+from agent_core.react.lane import Lane
 
 MUCH = 20_000
 """Work (`Aside`) behind which others have a turn: there may be many calls."""
@@ -34,7 +34,7 @@ class Verdict:
         return not self.by_person and self.kind not in ("client", "foreign", "begun")
 
 
-async def judge(run: Run, call: ToolCall) -> Verdict:
+async def judge(lane: Lane, call: ToolCall) -> Verdict:
     """Judge one call of the model; where its arguments or its schema are large, in a thread.
 
     What had begun before is never begun again, whatever a person has agreed to; idempotent tools aside. What
@@ -42,14 +42,14 @@ async def judge(run: Run, call: ToolCall) -> Verdict:
     arguments that do not fit the tool's schema never run. A person's answer counts for just the call that it was
     given to.
     """
-    earlier = _earlier(run, call)
+    earlier = _earlier(lane, call)
     if earlier is not None:
         return earlier
-    spec = next((spec for spec in run.offered if spec.name == call.name), None)
+    spec = next((spec for spec in lane.offered if spec.name == call.name), None)
     if spec is None:
-        names = ", ".join(sorted(spec.name for spec in run.offered)) or "none"
+        names = ", ".join(sorted(spec.name for spec in lane.offered)) or "none"
         return Verdict("wrong", {}, f"There is no tool named {call.name!r}. The tools that can be called are: {names}.")
-    decision = _decision(run, call)
+    decision = _decision(lane, call)
     if decision is not None and decision.kind == "abandoned":
         return Verdict("abandoned", {}, "The person who was asked has abandoned it.", by_person=True)
     if decision is not None and decision.kind == "denied":
@@ -58,13 +58,13 @@ async def judge(run: Run, call: ToolCall) -> Verdict:
     edited = decision is not None and bool(decision.arguments)
     if decision is not None and edited:
         call = replace(call, arguments=decision.arguments)
-    weight = weight_of(call, spec, run.validators)
-    arguments, wrong = await run.aside(weight, checked, call, spec, run.validators)
+    weight = weight_of(call, spec, lane.scope.validators)
+    arguments, wrong = await lane.scope.aside(weight, checked, call, spec, lane.scope.validators)
     if weight > MUCH:
         await asyncio.sleep(0)
     if arguments is None:
         return Verdict("wrong", {}, wrong, by_person=edited)
-    verdict = _permitted(run, call, arguments)
+    verdict = _permitted(lane, call, arguments)
     # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
     # person has edited the arguments into it.
     if decision is not None and verdict.kind == "ask":
@@ -72,28 +72,28 @@ async def judge(run: Run, call: ToolCall) -> Verdict:
     return Verdict(verdict.kind, arguments, verdict.reason, by_person=edited)
 
 
-def _earlier(run: Run, call: ToolCall) -> Verdict | None:
+def _earlier(lane: Lane, call: ToolCall) -> Verdict | None:
     """What is to be done with a call because of what it was before this run."""
-    foreign = call.id in run.history.foreign
+    foreign = call.id in lane.history.foreign
     # A user's own Tool may not say whether it is idempotent.
-    again = not foreign and bool(getattr(run.tools.get(call.name), "idempotent", False))
-    if call.id in run.history.started and not again:
+    again = not foreign and bool(getattr(lane.tools.get(call.name), "idempotent", False))
+    if call.id in lane.history.started and not again:
         return Verdict("begun")
     return Verdict("foreign", {}, "It came with a conversation from outside.") if foreign else None
 
 
-def _decision(run: Run, call: ToolCall) -> Decision | None:
+def _decision(lane: Lane, call: ToolCall) -> Decision | None:
     """What a person has decided about just this call."""
-    interrupt = run.history.asked.get(call.id)
+    interrupt = lane.history.asked.get(call.id)
     if interrupt is None or (interrupt.name, interrupt.arguments) != (call.name, call.arguments):
         return None
-    return run.history.decisions.get(interrupt.id)
+    return lane.history.decisions.get(interrupt.id)
 
 
-def _permitted(run: Run, call: ToolCall, arguments: Mapping[str, Any]) -> Verdict:
-    tool = run.tools.get(call.name)
-    decided, reason = run.agent.permissions.judge(
-        call.name, arguments, approval=tool is not None and tool.approval, context=run.context
+def _permitted(lane: Lane, call: ToolCall, arguments: Mapping[str, Any]) -> Verdict:
+    tool = lane.tools.get(call.name)
+    decided, reason = lane.agent.permissions.judge(
+        call.name, arguments, approval=tool is not None and tool.approval, context=lane.context
     )
     if decided == "deny":
         return Verdict("deny", arguments, reason)

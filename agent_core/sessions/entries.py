@@ -150,6 +150,7 @@ BODIES: dict[EntryKind, type[Body]] = {
 }
 
 _encoder = msgspec.json.Encoder()
+_kinds = {body: kind for kind, body in BODIES.items()}
 _decoders = {kind: msgspec.json.Decoder(body) for kind, body in BODIES.items()}
 
 
@@ -183,6 +184,11 @@ def copied(entry: Entry, body: Body) -> Entry:
     if isinstance(body, MessageBody | StartedBody | AskedBody | AnsweredBody):
         body = replace(body, origin="copied")
     return replace(entry, body=_encoder.encode(body))
+
+
+def entry_of(run_id: str, body: Body, lane: str = "root") -> Entry:
+    """The entry with this body."""
+    return Entry(run_id=run_id, kind=_kinds[body.__class__], body=_encoder.encode(body), lane=lane)
 
 
 def message_entry(run_id: str, agent: str, message: Message, origin: Origin = "") -> Entry:

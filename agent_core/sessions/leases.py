@@ -2,19 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.store import Lease, Store
+from agent_core.sessions.writer import SAVING, Writer
 
 logger = logging.getLogger(__name__)
-
-SAVING = 10.0
-"""Seconds that the store may take for one answer, and a run to pair, save and release at its end."""
 
 POLL = 0.05
 """Seconds before a session that another worker holds is tried again; each wait is twice as long, up to 1 s."""
@@ -30,20 +27,6 @@ async def answer_of(asked: Awaitable[T]) -> T:
             return await asked
     except TimeoutError as error:
         raise RunError("store_unavailable", detail="no answer in time") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """Who writes to a session: its lease, and the entries as they stood when it began."""
-
-    store: Store
-    lease: Lease
-    entries: Sequence[Entry]
-
-    async def append(self, entries: Sequence[Entry]) -> None:
-        """Append the entries, where there are any. Raises RunError."""
-        if entries:
-            await self.store.append(self.lease, entries)
 
 
 class Leases:

@@ -22,7 +22,7 @@ from agent_core.events import (
 from agent_core.messages import Message
 from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, body_of, weight_of
 from agent_core.sessions.history import history_of
-from agent_core.sessions.leases import SAVING
+from agent_core.sessions.writer import SAVING
 from app.retries.repeats import BODY_SECONDS, KEY_SECONDS, Claim, OtherBody
 from app.retries.told_again import Given, told_again
 

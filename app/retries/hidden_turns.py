@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 from agent_core.messages import MediaPart, Message
-from agent_core.react.run import Run
+from agent_core.run import Run
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.records import Records
 
@@ -43,21 +43,21 @@ def hidden_turn_of(run: Run) -> HiddenTurn | None:
     """What the run leaves to its client, None where the client can bring all of it itself: not the server's own
     calls and results, nor its calls that were refused here, nor what a guard has said beside a result, nor members
     that a provider wants back on a call; and hardly any client replays thinking."""
-    messages = run.history.messages
+    messages = run.messages
     hidden = any(_is_hidden(message, run) for message in messages)
-    return HiddenTurn(messages=tuple(messages), state=run.history.state) if hidden else None
+    return HiddenTurn(messages=messages, state=run.state) if hidden else None
 
 
 def left_of(run: Run) -> HiddenTurn:
     """What a run had done that was stopped: half an answer is to be said anew."""
-    messages = run.history.messages
+    messages = run.messages
     last = max((at for at, each in enumerate(messages) if each.role != "assistant" or each.tool_calls), default=-1)
-    return HiddenTurn(messages=tuple(messages[: last + 1]), state=run.history.state)
+    return HiddenTurn(messages=messages[: last + 1], state=run.state)
 
 
 def _is_hidden(message: Message, run: Run) -> bool:
     if message.role == "tool":
-        return message.name in run.tools or bool(message.error or message.noted)
+        return run.has_tool(message.name or "") or bool(message.error or message.noted)
     return bool(message.tool_calls) and (bool(message.thoughts) or any(call.extra for call in message.tool_calls))
 
 

@@ -11,8 +11,7 @@ from agent_core.engine import Engine
 from agent_core.errors import SENTENCES, RunError
 from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
 from agent_core.messages import Message
-from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.react.run import Run
+from agent_core.run import Run
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import LeaseLost
 from app.retries.hidden_turns import HiddenTurn, left_of
@@ -124,18 +123,17 @@ class Place:
     async def _settle(self, run: Run, end: AgentEnd | RunFailed) -> None:
         owner = await self._engine.hold()
         if _is_tried_again(run, end):
-            if run.started or self._claimed.left is not None:
+            if run.acted or self._claimed.left is not None:
                 self._claimed = msgspec.structs.replace(self._claimed, acted=False, left=left_of(run))
             await self._give_back(owner)
             return
         known = {message.id for message in run.input.messages}
-        said = [each for each in run.history.messages if each.role == "assistant" and each.id not in known]
-        waiting = waiting_for_client(run.history.messages, run.tools, run.history.not_the_clients)
+        said = [each for each in run.messages if each.role == "assistant" and each.id not in known]
         answer = Answer(
             session_id=run.key.session_id,
             messages=tuple(said),
             end=end,
-            waiting=tuple(call.id for call in waiting),
+            waiting=tuple(call.id for call in run.left_to_client),
         )
         self._claimed = msgspec.structs.replace(self._claimed, answer=answer)
         lasts = isinstance(end, AgentEnd) and bool(end.interrupts)
@@ -162,7 +160,7 @@ class Place:
 
 def _is_tried_again(run: Run, end: AgentEnd | RunFailed) -> bool:
     if isinstance(end, RunFailed):
-        return end.code == "draining" or not run.started
+        return end.code == "draining" or not run.acted
     return end.status == "cancelled"
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from agent_core.events import Event
+from agent_core.events import Custom, Event
 from agent_core.messages import Message
-from agent_core.react.edits import edit_event
+from agent_core.react.edits import told_edit
 from converters.openai.told import said
 
 
@@ -23,8 +23,8 @@ def told_again(run_id: str, messages: Iterable[Message]) -> Iterator[Event]:
     """What a reader was told of the messages, up to the run's end: of the assistant's, and of what a person has made of
     a call's arguments."""
     for message in messages:
-        edit = edit_event(run_id, message)
+        edit = told_edit(message)
         if edit is not None:
-            yield edit
+            yield Custom(run_id=run_id, **edit)
         if message.role == "assistant":
             yield from said(run_id, message)

@@ -9,8 +9,7 @@ import orjson
 from agent_core.errors import SENTENCES, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.messages import Message
-from agent_core.pairing import open_calls
-from agent_core.react.run import Run
+from agent_core.run import Run
 from app.retries.hidden_turns import HiddenTurns, hidden_turn_of, name_of_talk, names_of_calls
 from app.retries.places import Place
 from app.retries.told_again import told_again
@@ -51,7 +50,7 @@ class Unnamed:
         if hidden is None:
             return
         if end.status == "client_tools":
-            names = names_of_calls(call.id for call in open_calls(run.history.messages))
+            names = names_of_calls(call.id for call in run.open_calls)
         else:
             said = Message(id="", role="assistant", content=self._shown(run, end))
             names = [name_of_talk(run.agent.name, (*self.asked.input.messages, said))]
@@ -61,5 +60,5 @@ class Unnamed:
         """What the client sees as the run's answer."""
         known = {message.id for message in run.input.messages}
         answer = ChatAnswer(run.run_id, run.key.session_id, run.agent.name, frozenset(), converters=self.converters())
-        answer.feed([*told_again(run.run_id, (each for each in run.history.messages if each.id not in known)), end])
+        answer.feed([*told_again(run.run_id, (each for each in run.messages if each.id not in known)), end])
         return orjson.loads(answer.body())["choices"][0]["message"]["content"] or ""

@@ -10,12 +10,10 @@ from agent_core.agent import Agent
 from agent_core.aside import Aside
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
-from agent_core.pairing import open_calls
-from agent_core.react.run import Run
 from agent_core.react.stopping import StopReason
+from agent_core.run import Run
 from agent_core.run_input import RunInput
 from app.runs.log import Log, Reader
-from app.runs.snapshot import snapshot_of
 from converters.agui.dialect import Dialect
 
 OnDisconnect = Literal["cancel", "continue"]
@@ -72,7 +70,7 @@ class ServedRun:
         self.log = Log(
             keep=manner.keep,
             holds=manner.on_disconnect == "cancel",
-            snapshot=lambda: snapshot_of(run),
+            snapshot=run.snapshot,
             most=most,
             grown=grown,
         )
@@ -109,12 +107,12 @@ class ServedRun:
     @property
     def acted(self) -> bool:
         """Whether a tool has begun to run."""
-        return self._acted if self._run is None else bool(self._run.started)
+        return self._acted if self._run is None else self._run.acted
 
     @property
     def stopping(self) -> bool:
         """Whether it was stopped and is not over yet."""
-        return not self.task.done() and self._run is not None and self._run.stop.reason is not None
+        return not self.task.done() and self._run is not None and self._run.stopping is not None
 
     @property
     def row(self) -> int | None:
@@ -131,7 +129,7 @@ class ServedRun:
 
     def _let_go(self) -> None:
         assert self._run is not None
-        self.told, self._row = self._run.told, _row_of(self._run, self.end)
+        self.told, self._row = self._run.told, self._run.row
         self._waiting, self._acted, self._run = self.waiting, self.acted, None
 
     def when_done(self, act: Callable[["asyncio.Task[AgentEnd | RunFailed]"], None]) -> None:
@@ -189,12 +187,7 @@ class ServedRun:
 
 
 def _waiting_of(run: Run) -> tuple[str, ...]:
-    return tuple(call.id for call in open_calls(run.history.messages))
-
-
-def _row_of(run: Run, end: AgentEnd | RunFailed | None) -> int | None:
-    moved = isinstance(end, AgentEnd) and bool(end.interrupts)  # out of memory, to where the other sessions live
-    return run.lease.row if run.lease is not None and run.lease.head and (moved or not run.ephemeral) else None
+    return tuple(call.id for call in run.open_calls)
 
 
 LINGER = 30.0

@@ -11,15 +11,14 @@ from converters.wire import Frame, fit
 
 
 class Raw:
-    """Whatever nobody else claims, as RAW: the internal event's JSON, without the run that the stream
-    is about anyway, and without its lane where that is the root.
-    """
+    """Whatever nobody else claims, as RAW: the internal event's JSON, without its run and its time, and without its
+    lane where that is the root."""
 
     claims = (Event,)
 
     def convert(self, event: Event) -> Sequence[Frame]:
         members: dict[str, Any] = {"type": event.__struct_config__.tag}
         for each in fields(event):
-            if each.name != "run_id" and (each.name != "lane" or event.lane != "root"):
+            if each.name not in ("run_id", "at") and (each.name != "lane" or event.lane != "root"):
                 members[each.encode_name] = getattr(event, each.name)
         return (compose({"type": "RAW", "event": fit(members)}),)

@@ -1,6 +1,7 @@
 """An answer that was given before, told again: its messages as the events that a stream of it is made of."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from agent_core.events import (
     Event,
@@ -39,7 +40,7 @@ def said(run_id: str, message: Message) -> Iterator[Event]:
     if message.text:
         yield TextDelta(run_id=run_id, reply_id=message.id, text=message.text)
     for call in message.tool_calls:
-        ids = {"run_id": run_id, "reply_id": message.id, "call_id": call.id}
+        ids: dict[str, Any] = {"run_id": run_id, "reply_id": message.id, "call_id": call.id}
         yield ToolCallStart(**ids, name=call.name)
         yield ToolCallDelta(**ids, text=call.arguments)
         yield ToolCallEnd(**ids)

@@ -213,7 +213,7 @@ async def test_a_used_approval_does_not_count_in_a_restored_snapshot() -> None:
                 if rewinding:
                     async with engine._runner.writing(copy.key, "later") as writer:
                         asking = next(m.id for m in history_of(writer.entries, "a").messages if m.tool_calls)
-                        await writer.append([rewound_entry("later", "a", asking)])
+                        await writer.append(rewound_entry("later", "a", asking))
                 ended = await copy.call(world.agent, RunInput(messages=(user("u1"),), answers=yes.answers))
                 assert ended.interrupts == ()
                 again = await copy.snapshot()

@@ -13,8 +13,10 @@ from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.messages import Message
 from agent_core.pairing import paired
-from agent_core.react import run as run_module
+from agent_core.react.lane import Lane
+from agent_core.react.scope import Nowhere
 from agent_core.sessions import leases as leases_module
+from agent_core.sessions import writer as writer_module
 from agent_core.sessions.entries import Entry, SessionKey, message_entry
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
@@ -86,7 +88,7 @@ async def test_a_store_that_fails_anywhere_is_one_terminal_event(
 ) -> None:
     monkeypatch.setattr(runner_module, "SAVING", 0.05)
     monkeypatch.setattr(leases_module, "SAVING", 0.05)
-    monkeypatch.setattr(run_module, "SAVING", 0.05)
+    monkeypatch.setattr(writer_module, "SAVING", 0.05)
     store = FailingStore(method, nth, error)
     async with Engine(store=store) as engine:
         end = check_ended(await events_of(engine, adding(), "1+1?"), engine)
@@ -111,7 +113,7 @@ async def test_a_run_that_cannot_be_made_leaves_the_session_free(monkeypatch: py
     """Whatever raises on the way: nobody would give its place at the gate back."""
     async with Engine() as engine:
         with monkeypatch.context() as patched:
-            patched.setattr(run_module.Run, "watch_over", _fails)
+            patched.setattr(Lane, "watch_over", _fails)
             with pytest.raises(MemoryError):
                 engine.admit(adding(), "go", user_id="u", session_id="s")
         assert (len(engine.gate), engine.under_way(KEY)) == (0, ())
@@ -137,7 +139,7 @@ async def test_a_session_that_cannot_be_moved_out_of_memory_is_given_free() -> N
     store = FailingStore("append", 1, OSError("full"))
     async with Engine(store=store) as engine:
         run = engine.admit(agent, "go", user_id="u", session_id="s", ephemeral=True)
-        end = await engine.start(run, run_module.Nowhere())
+        end = await engine.start(run, Nowhere())
         assert isinstance(end, RunFailed)
         assert end.code == "store_unavailable"
         assert store.released == 1
@@ -180,7 +182,7 @@ async def test_a_stop_ends_the_reading_of_a_long_session(monkeypatch: pytest.Mon
         with monkeypatch.context() as patched:
             patched.setattr(runner_module, "history_of", slowly)
             run = engine.admit(adding(), "go", user_id="u", session_id="s")
-            task = engine.start(run, run_module.Nowhere())
+            task = engine.start(run, Nowhere())
             assert await asyncio.to_thread(reading.wait, 10)
             assert engine.stop(run, "interrupt")
             end = await task

@@ -280,8 +280,8 @@ async def test_a_call_that_found_no_thread_in_its_time_was_not_run_and_is_no_war
         raise AssertionError
 
     [held] = desk.engine._runner.under_way(desk.engine.session("ann", "s").key)
-    assert late.spec.name not in held.tools
-    threads = held.threads
+    assert late.spec.name not in held.lane.tools
+    threads = held.lane.scope.threads
     context = ToolContext(agent="a", user_id="ann", session_id="s", run_id="r", call_id="c")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(late.run({"n": 1}, context, threads.of("late")), 0.01)

@@ -61,7 +61,7 @@ def deep(levels: int) -> list[Any]:
         ({3}, [3]),
         (Place(name="x"), {"name": "x"}),
         (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"),
-        ([TextDelta(run_id="r", text="t")], [{"runId": "r", "replyId": "", "lane": "root", "text": "t"}]),
+        ([TextDelta(run_id="r", text="t")], [{"runId": "r", "replyId": "", "lane": "root", "at": 0, "text": "t"}]),
         ([2**70, float("nan"), True, None], [str(2**70), None, True, None]),
         (circle(), [1, "…"]),
     ],

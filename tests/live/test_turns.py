@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 import pytest
 
 from agent_core import Agent, Engine
-from agent_core.react.run import Nowhere
+from agent_core.react.scope import Nowhere
 from agent_core.sessions.entries import SessionKey, end_entry, run_entry, state_entry
 from app.settings import Settings
 from tests.doubles import ScriptedModel, says
@@ -80,7 +80,7 @@ def test_an_old_session_whose_patches_move_long_lists_can_be_read() -> None:
             with collected_as_served():
                 async with watched() as turns:
                     await engine.start(run, Nowhere())
-        assert run.history.state == [0] * 120_000
+        assert run.state == [0] * 120_000
         return turns.too_long
 
     assert each_time(lambda: asyncio.run(too_long())) == []

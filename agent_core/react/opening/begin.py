@@ -11,6 +11,7 @@ from agent_core.guards.digests import noted
 from agent_core.guards.watch import Trip
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.react.changes import StateChange, change_behind, change_to
+from agent_core.react.lane import Lane
 from agent_core.react.opening.adopt import take_over, take_whole, title_of
 from agent_core.react.opening.align import Placing
 from agent_core.react.opening.align import place as place_messages
@@ -18,13 +19,14 @@ from agent_core.react.opening.client_calls import answered, waiting_for_client
 from agent_core.react.opening.decisions import Decided, decided, settled
 from agent_core.react.opening.report import tell_opening, tell_what_there_is
 from agent_core.react.opening.request import Asked, Intake, read_request
-from agent_core.react.run import Run
 from agent_core.sessions.entries import (
-    end_entry,
-    message_entry,
-    rewound_entry,
-    run_entry,
-    titled_entry,
+    EndBody,
+    MessageBody,
+    RewoundBody,
+    RunBody,
+    TitledBody,
+    entry_of,
+    now_ms,
     weight_of,
 )
 from agent_core.sessions.history import state_since
@@ -35,99 +37,99 @@ READING = 100
 """What a message of the history or the request weighs where it is about the work to look at it (`Aside`)."""
 
 
-async def begin(run: Run) -> RunStatus | None:
+async def begin(lane: Lane) -> RunStatus | None:
     """Take the input in. Where it asks for nothing but what there is, nothing is stored, the client is told that, and
     the status is how the run ends.
 
     Calls that an earlier run left open and that are not to be run get their results here; the others are left to
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
-    placing = await _placing(run)
-    answers = decided(run, run.history.pending_in(placing.messages))
-    intake = _intake(run, placing, answers)
+    placing = await _placing(lane)
+    answers = decided(lane, lane.history.pending_in(placing.messages))
+    intake = _intake(lane, placing, answers)
     if intake.told:
-        return tell_what_there_is(run, intake, answers)
-    messages = _path(run, placing, intake)
+        return tell_what_there_is(lane, intake, answers)
+    messages = _path(lane, placing, intake)
     results = [
-        *settled(run, messages, answers, said=intake.says),
-        *answered(_clients(run, messages), intake.answers, run.history.message_ids, said=intake.says),
+        *settled(lane, messages, answers, said=intake.says),
+        *answered(_clients(lane, messages), intake.answers, lane.history.message_ids, said=intake.says),
     ]
-    acted = () if intake.opens else run.history.turn.acted
+    acted = () if intake.opens else lane.history.turn.acted
     if acted:
-        await run.aside(READING * len(acted), run.watch_over, acted)
-    results, said, trips = _watch(run, results, _with_ids_of_their_own(run, intake), opens=intake.opens)
-    had_state = run.history.state not in (None, {})
-    await _store(run, intake, answers, results, said)
+        await lane.scope.aside(READING * len(acted), lane.watch_over, acted)
+    results, said, trips = _watch(lane, results, _with_ids_of_their_own(lane, intake), opens=intake.opens)
+    had_state = lane.history.state not in (None, {})
+    await _store(lane, intake, answers, results, said)
     ours = [each for each in results if each.tool_call_id not in intake.answers]
-    tell_opening(run, intake, ours, answers, had_state=had_state)
+    tell_opening(lane, intake, ours, answers, had_state=had_state)
     for trip in trips:
-        run.tripped(trip)
+        lane.tripped(trip)
     return None
 
 
-def _clients(run: Run, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    return waiting_for_client(messages, run.tools, run.history.not_the_clients)
+def _clients(lane: Lane, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+    return waiting_for_client(messages, lane.tools, lane.history.not_the_clients)
 
 
-async def _placing(run: Run) -> Placing:
-    if run.history.tree.empty:
+async def _placing(lane: Lane) -> Placing:
+    if lane.history.tree.empty:
         return Placing(path=[])  # there is nothing to place anything in
-    return await run.aside(
-        READING * (len(run.history.message_ids) + len(run.input.messages)),
+    return await lane.scope.aside(
+        READING * (len(lane.history.message_ids) + len(lane.input.messages)),
         place_messages,
-        run.history,
-        run.input.messages,
-        lambda messages: _clients(run, messages),
-        own_ids=run.input.own_ids,
-        question=_question_again(run),
+        lane.history,
+        lane.input.messages,
+        lambda messages: _clients(lane, messages),
+        own_ids=lane.input.own_ids,
+        question=_question_again(lane),
     )
 
 
-def _question_again(run: Run) -> Node | None:
+def _question_again(lane: Lane) -> Node | None:
     """The last question, where the request is known to be the one that it came with."""
-    mark, asked, last = run.input.mark, run.history.question, run.history.run
+    mark, asked, last = lane.input.mark, lane.history.question, lane.history.run
     if not mark or asked is None or not asked.message.id.startswith(mark) or last is None:
         return None
-    under_way = last.ended_at > run.arrived or (run.waited and last.ended_at == run.arrived)
-    unread = (last.unread or not last.status) and not run.seen(next(reversed(run.history.runs)))
-    return asked if run.input.again or under_way or unread else None
+    under_way = last.ended_at > lane.scope.arrived or (lane.scope.waited and last.ended_at == lane.scope.arrived)
+    unread = (last.unread or not last.status) and not lane.scope.seen(next(reversed(lane.history.runs)))
+    return asked if lane.input.again or under_way or unread else None
 
 
-def _intake(run: Run, placing: Placing, answers: Decided) -> Intake:
-    history, given = run.history, run.input
+def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
+    history, given = lane.history, lane.input
     if history.tree.empty:
-        return take_whole(given.messages, run.tools) if given.whole else take_over(given.messages, history.others)
+        return take_whole(given.messages, lane.tools) if given.whole else take_over(given.messages, history.others)
     known = [each for each in given.answers if each.interrupt_id not in answers.unknown]
     asked = Asked(
-        run_id=run.run_id,
-        arrived=run.arrived,
-        waited=run.waited,
-        seen=run.seen,
+        run_id=lane.run_id,
+        arrived=lane.scope.arrived,
+        waited=lane.scope.waited,
+        seen=lane.scope.seen,
         decides=bool(answers.decisions),
         decided=bool(known),
-        again=_question_again(run) is not None,
+        again=_question_again(lane) is not None,
         empty=not (given.messages or given.answers),
         places=given.places,
     )
     return read_request(history, placing, asked)
 
 
-def _path(run: Run, placing: Placing, intake: Intake) -> list[Message]:
+def _path(lane: Lane, placing: Placing, intake: Intake) -> list[Message]:
     """The messages behind which the run goes on."""
     if intake.rewind is None:
         return placing.messages
-    node = run.history.tree.find(intake.rewind)
-    return messages_of(run.history.tree.nodes(node)) if node is not None else []
+    node = lane.history.tree.find(intake.rewind)
+    return messages_of(lane.history.tree.nodes(node)) if node is not None else []
 
 
-def _with_ids_of_their_own(run: Run, intake: Intake) -> list[Message]:
+def _with_ids_of_their_own(lane: Lane, intake: Intake) -> list[Message]:
     """The messages that are added, each under an id that no other message has which is shown: the client's where it
     can be had."""
     gone = intake.rewind is not None
     taken: set[str] = set()
     said: list[Message] = []
     for message in intake.messages:
-        node = run.history.tree.find(message.id)
+        node = lane.history.tree.find(message.id)
         theirs = node is None or (gone and node.message.role == message.role == "user")
         fresh = message if theirs and message.id not in taken else replace(message, id=new_id("msg"))
         taken.add(fresh.id)
@@ -136,7 +138,7 @@ def _with_ids_of_their_own(run: Run, intake: Intake) -> list[Message]:
 
 
 def _watch(
-    run: Run, results: list[Message], said: list[Message], *, opens: bool
+    lane: Lane, results: list[Message], said: list[Message], *, opens: bool
 ) -> tuple[list[Message], list[Message], list[Trip]]:
     """Show the guards what this run brings: the results of calls that were left open, or all that was done since the
     last user message of a conversation that is brought whole. What they say to the model stands in the results that
@@ -146,65 +148,68 @@ def _watch(
     read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
     trips: list[Trip] = []
     for place in range(asked[-1] + 1 if asked and opens else 0, len(brought)):
-        trip = run.watch.take(brought[place])
+        trip = lane.watch.take(brought[place])
         if trip is not None and place > read:
             trips.append(trip)
             brought[place] = noted(brought[place], trip.told)
-    run.offer_what_is_left()
+    lane.offer_what_is_left()
     return brought[: len(results)], brought[len(results) :], trips
 
 
-async def _store(run: Run, intake: Intake, answers: Decided, results: list[Message], said: list[Message]) -> None:
-    history, ids = run.history, (run.run_id, run.agent.name)
-    entries = [end_entry(run_id, "failed", "worker_lost", unread=True) for run_id in history.lost]
-    entries.append(run_entry(*ids, run.input.client, opens=intake.opens))
-    entries += answers.entries(run)
+async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Message], said: list[Message]) -> None:
+    history, agent = lane.history, lane.agent.name
+    lost = EndBody(status="failed", code="worker_lost", at=now_ms(), unread=True)
+    entries = [entry_of(run_id, lost) for run_id in history.lost]
+    entries.append(lane.entry(RunBody(agent=agent, client=lane.input.client, at=now_ms(), opens=intake.opens)))
+    entries += answers.entries(lane)
     back = None
     if intake.rewind is not None:
-        entries.append(rewound_entry(*ids, intake.rewind))
-        stood = await _stood(run, intake.rewind)
+        entries.append(lane.entry(RewoundBody(agent=agent, after=intake.rewind)))
+        stood = await _stood(lane, intake.rewind)
         back = None if stood is None else change_to(stood[0], history)
     # In front of the messages: whoever goes back to these finds the state as it stood then.
-    entries += [] if back is None else [back.entry(run.run_id)]
-    entries += [message_entry(*ids, each) for each in results]
-    entries += [message_entry(*ids, each, intake.origin) for each in said]
-    title = "" if run.ephemeral or history.title else title_of(said)
+    entries += [] if back is None else [lane.entry(back.body)]
+    entries += lane.entries_of(*results)
+    entries += [lane.entry(MessageBody(agent=agent, message=each, origin=intake.origin)) for each in said]
+    title = "" if lane.scope.ephemeral or history.title else title_of(said)
     if title:
-        entries.append(titled_entry(run.run_id, title))
-    change = change_behind(back, _state(run, back), history)
-    entries += [] if change is None else [change.entry(run.run_id)]
-    await run.append(*entries)
-    run.begun, run.entries = True, ()
+        entries.append(lane.entry(TitledBody(title=title)))
+    change = change_behind(back, _state(lane, back), history)
+    entries += [] if change is None else [lane.entry(change.body)]
+    writer = lane.scope.writing
+    await writer.append(*entries)
+    lane.scope.begun, writer.entries = True, ()
     history.title = title or history.title
     for each in (back, change):
         if each is not None:
             each.move(history)
     history.lost.clear()
-    history.clients.add(run.input.client)
+    history.clients.add(lane.input.client)
     history.decisions |= answers.decisions
-    history.turn.begin(run.run_id, intake.opens)
+    history.turn.begin(lane.run_id, intake.opens)
     if intake.rewind is not None:
         history.rewind(intake.rewind)
-        history.turn.rewound(run.run_id)
+        history.turn.rewound(lane.run_id)
     for message in results:
-        history.turn.add(message, run.run_id)
+        history.turn.add(message, lane.run_id)
         if message.tool_call_id in intake.answers:
             history.tree.add(message)  # the others are added as they are told
     for message in said:
-        history.add(message, intake.origin, run_id=run.run_id)
+        history.add(message, intake.origin, run_id=lane.run_id)
 
 
-def _state(run: Run, back: StateChange | None) -> Any:
+def _state(lane: Lane, back: StateChange | None) -> Any:
     """The client's state, where it brings one. An empty one is what a fresh client sends and takes nothing away: then
     it is the state as it stood where the history goes on."""
-    given = run.input.state
+    given = lane.input.state
     if given is not None and given != {}:
         return copy_of(given)
-    return run.history.state if back is None else back.value
+    return lane.history.state if back is None else back.value
 
 
-async def _stood(run: Run, after: str) -> tuple[Any] | None:
-    since = run.history.tree.since(after)
+async def _stood(lane: Lane, after: str) -> tuple[Any] | None:
+    since = lane.history.tree.since(after)
     if not since:
         return None
-    return await run.aside(weight_of(run.entries), state_since, run.entries, run.agent.name, since)
+    entries = lane.scope.writing.entries
+    return await lane.scope.aside(weight_of(entries), state_since, entries, lane.agent.name, since)

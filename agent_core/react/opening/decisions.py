@@ -13,10 +13,10 @@ from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_me
 from agent_core.messages import Message, ToolCall
 from agent_core.pairing import open_calls, result_of
 from agent_core.react.edits import edit_of, same_arguments, with_edit
+from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.react.run import Run
 from agent_core.react.tool_call import capped
-from agent_core.sessions.entries import Entry, answered_entry, now_ms
+from agent_core.sessions.entries import AnsweredBody, Entry, now_ms
 from agent_core.tools.complaints import DOES_NOT_FIT, Misfits
 
 logger = logging.getLogger(__name__)
@@ -31,48 +31,49 @@ class Decided:
     unknown: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
 
-    def entries(self, run: Run) -> list[Entry]:
-        return [answered_entry(run.run_id, each, decision) for each, decision in self.decisions.items()]
+    def entries(self, lane: Lane) -> list[Entry]:
+        return [lane.entry(AnsweredBody(interrupt_id=each, decision=made)) for each, made in self.decisions.items()]
 
 
-def decided(run: Run, waiting: Sequence[Interrupt]) -> Decided:
+def decided(lane: Lane, waiting: Sequence[Interrupt]) -> Decided:
     """Judge the answers to what waits. One that was given before changes nothing.
 
     Raises InvalidRequest for one that cannot be used; then none of them counts.
     """
     found = Decided()
     pending = {each.id: each for each in waiting}
-    asked = {each.id for each in run.history.asked.values()}
+    asked = {each.id for each in lane.history.asked.values()}
     now = now_ms()
-    for answer in run.input.answers:
+    for answer in lane.input.answers:
         interrupt = pending.get(answer.interrupt_id)
         if interrupt is not None:
             decision = decide(interrupt, answer, now)
             if decision.arguments and same_arguments(decision.arguments, interrupt.arguments):
                 decision = Decision(kind="approved")  # they were sent back as they were
-            _check_edit(run, interrupt, answer, decision)
+            _check_edit(lane, interrupt, answer, decision)
             found.decisions.setdefault(interrupt.id, decision)
-        elif answer.interrupt_id in asked and answer.interrupt_id not in run.history.decisions:
+        elif answer.interrupt_id in asked and answer.interrupt_id not in lane.history.decisions:
             found.late.append(answer.interrupt_id)
-        elif answer.interrupt_id not in run.history.decisions:
+        elif answer.interrupt_id not in lane.history.decisions:
             found.unknown.append(answer.interrupt_id)
     return found
 
 
-def _check_edit(run: Run, interrupt: Interrupt, answer: Answer, decision: Decision) -> None:
+def _check_edit(lane: Lane, interrupt: Interrupt, answer: Answer, decision: Decision) -> None:
     """Raise InvalidRequest, which names the member, where edited arguments do not fit the tool: neither its schema
     nor, where the tool knows more than that can say, its own types. A tool that is gone is told when it is called."""
-    spec = next((spec for spec in run.offered if spec.name == interrupt.name), None)
+    spec = next((spec for spec in lane.offered if spec.name == interrupt.name), None)
     if not decision.arguments or spec is None:
         return
     arguments: dict[str, Any] = orjson.loads(decision.arguments)
-    misfits = misfits_of(arguments, decision.arguments, spec, run.validators) or _own_misfits(run, spec.name, arguments)
+    validators = lane.scope.validators
+    misfits = misfits_of(arguments, decision.arguments, spec, validators) or _own_misfits(lane, spec.name, arguments)
     if misfits is not None:
         raise _refusal(misfits, f"{answer.param}.payload.{edited_member(answer.payload)}")
 
 
-def _own_misfits(run: Run, name: str, arguments: dict[str, Any]) -> Misfits | None:
-    find = getattr(run.tools.get(name), "misfits", None)  # a user's own Tool need not have it
+def _own_misfits(lane: Lane, name: str, arguments: dict[str, Any]) -> Misfits | None:
+    find = getattr(lane.tools.get(name), "misfits", None)  # a user's own Tool need not have it
     try:
         found = None if find is None else find(arguments)
     except Exception as error:  # of a validator of the user's, which fails again when the tool is called
@@ -90,7 +91,7 @@ def _refusal(misfits: Misfits, path: str) -> InvalidRequest:
     return InvalidRequest(f"{param}: {first.expected}.{also}", param)
 
 
-def settled(run: Run, messages: Sequence[Message], answers: Decided, *, said: bool) -> list[Message]:
+def settled(lane: Lane, messages: Sequence[Message], answers: Decided, *, said: bool) -> list[Message]:
     """Results for the open calls of the server that are not to be run, or not any more, behind these messages.
 
     With `said`, the person has said something new: what they have not answered
@@ -98,18 +99,18 @@ def settled(run: Run, messages: Sequence[Message], answers: Decided, *, said: bo
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
-    decisions = run.history.decisions | answers.decisions
-    clients = {call.id for call in waiting_for_client(messages, run.tools, run.history.not_the_clients)}
+    decisions = lane.history.decisions | answers.decisions
+    clients = {call.id for call in waiting_for_client(messages, lane.tools, lane.history.not_the_clients)}
     for call in open_calls(messages):
         if call.id not in clients:
-            result = _result(run, call, answers, said=said, moved_on=moved_on)
+            result = _result(lane, call, answers, said=said, moved_on=moved_on)
             if result is not None:
-                results.append(with_edit(result, edit_of(call, run.history.asked, decisions)))
+                results.append(with_edit(result, edit_of(call, lane.history.asked, decisions)))
     return results
 
 
-def _result(run: Run, call: ToolCall, answers: Decided, *, said: bool, moved_on: bool) -> Message | None:
-    history = run.history
+def _result(lane: Lane, call: ToolCall, answers: Decided, *, said: bool, moved_on: bool) -> Message | None:
+    history = lane.history
     interrupt = history.asked.get(call.id)
     decision = None
     if interrupt is not None:
@@ -117,7 +118,7 @@ def _result(run: Run, call: ToolCall, answers: Decided, *, said: bool, moved_on:
     if interrupt is not None and interrupt.kind == "waiting":
         return _waited(call, decision, said)
     started = call.id in history.started
-    if started and not getattr(run.tools.get(call.name), "idempotent", False):  # a user's own Tool may not have it
+    if started and not getattr(lane.tools.get(call.name), "idempotent", False):  # a user's own Tool may not have it
         return result_of(call, "interrupted")
     if interrupt is not None and decision is None:
         return result_of(call, "not_run", "The user went on without answering.") if said else None

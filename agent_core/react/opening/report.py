@@ -8,10 +8,10 @@ from pydantic_core import to_json
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, RunStatus, StateSnapshot, latest
 from agent_core.messages import Message
 from agent_core.react.acting import left_waiting
+from agent_core.react.lane import Lane
 from agent_core.react.opening.decisions import Decided
 from agent_core.react.opening.request import Intake
 from agent_core.react.results import tell
-from agent_core.react.run import Run
 from agent_core.sessions.state import copy_of, same_json
 from agent_core.sizes import size_of_json
 
@@ -19,69 +19,67 @@ ANSWER_IGNORED = "answer_ignored"
 """The custom event about an answer that came when its interrupt did not wait any more: `{interruptId}`."""
 
 
-def tell_opening(run: Run, intake: Intake, results: Iterable[Message], answers: Decided, *, had_state: bool) -> None:
+def tell_opening(lane: Lane, intake: Intake, results: Iterable[Message], answers: Decided, *, had_state: bool) -> None:
     """Tell what the input has changed. `results` are ours, and stand in the history with this and not before: the
     client knows its own answers. `had_state` says that the session had a state before: a rewind may have taken it
     away."""
-    run.announce()
-    _tell_state(run, even_none=had_state)
+    lane.announce()
+    _tell_state(lane, even_none=had_state)
     if intake.rewind is not None:
-        run.emit(Rewound(run_id=run.run_id, after=intake.rewind))
+        lane.emit(Rewound, after=intake.rewind)
     for result in results:
-        tell(run, result, add=run.history.tree.add)
-    _tell_unused(run, intake, answers)
+        tell(lane, result, add=lane.history.tree.add)
+    _tell_unused(lane, intake, answers)
 
 
-def tell_what_there_is(run: Run, intake: Intake, answers: Decided) -> RunStatus:
+def tell_what_there_is(lane: Lane, intake: Intake, answers: Decided) -> RunStatus:
     """Tell the conversation as it stands, and what it waits for; how the agent's last run ended is how this one does.
     Where that failed, or where there was none, it is a plain success."""
-    history = run.history
-    run.announce()
-    _tell_unused(run, intake, answers)
+    history = lane.history
+    lane.announce()
+    _tell_unused(lane, intake, answers)
     last = history.run
     if not history.messages:
         return "completed"  # nothing was said that counts: no session begins with it
-    run.told = next(reversed(history.runs), "")
-    _tell_state(run)
-    run.emit(
-        MessagesSnapshot(
-            run_id=run.run_id,
-            messages=latest(history.messages),
-            clients=frozenset(history.clients),
-            told=_said_by(run, run.told),
-        )
+    lane.told = next(reversed(history.runs), "")
+    _tell_state(lane)
+    lane.emit(
+        MessagesSnapshot,
+        messages=latest(history.messages),
+        clients=frozenset(history.clients),
+        told=_said_by(lane, lane.told),
     )
-    waits = left_waiting(run)
+    waits = left_waiting(lane)
     if waits is not None:
         return waits
-    run.cut = None if last is None else last.cut
-    run.answer = next((each for each in reversed(history.messages) if each.role == "assistant"), None)
-    if run.answer is not None:
-        run.emit(FinalOutput(run_id=run.run_id, reply_id=run.answer.id, text=run.answer.text))
+    lane.cut = None if last is None else last.cut
+    lane.answer = next((each for each in reversed(history.messages) if each.role == "assistant"), None)
+    if lane.answer is not None:
+        lane.emit(FinalOutput, reply_id=lane.answer.id, text=lane.answer.text)
     if last is not None and last.status in ("max_iterations", "cancelled"):
         return "max_iterations" if last.status == "max_iterations" else "cancelled"
     return "completed"
 
 
-def _said_by(run: Run, run_id: str) -> tuple[Message, ...]:
+def _said_by(lane: Lane, run_id: str) -> tuple[Message, ...]:
     """What the agent has answered in this run, of what is shown."""
-    nodes = run.history.tree.nodes()
+    nodes = lane.history.tree.nodes()
     return tuple(node.message for node in nodes if node.run_id == run_id and node.message.role == "assistant")
 
 
-def _tell_state(run: Run, *, even_none: bool = False) -> None:
+def _tell_state(lane: Lane, *, even_none: bool = False) -> None:
     """Tell the state, unless the client has just said the same. An empty one is no word of the client's."""
-    state = {} if run.history.state is None else run.history.state
-    if even_none if state == {} else not same_json(state, run.input.state):
-        run.told_state = True
+    state = {} if lane.history.state is None else lane.history.state
+    if even_none if state == {} else not same_json(state, lane.input.state):
+        lane.told_state = True
         size = size_of_json(to_json(state))
-        run.emit(StateSnapshot(run_id=run.run_id, value=copy_of(state), size=size))
+        lane.emit(StateSnapshot, value=copy_of(state), size=size)
 
 
-def _tell_unused(run: Run, intake: Intake, answers: Decided) -> None:
+def _tell_unused(lane: Lane, intake: Intake, answers: Decided) -> None:
     for at, message in intake.ignored:
-        where = {"messageId": message.id} if run.input.own_ids else {"index": at}
-        run.emit(Custom(run_id=run.run_id, name="message_ignored", value=where))
+        where = {"messageId": message.id} if lane.input.own_ids else {"index": at}
+        lane.emit(Custom, name="message_ignored", value=where)
     for name, unused in (("unknown_interrupt", answers.unknown), (ANSWER_IGNORED, answers.late)):
         for interrupt_id in unused:
-            run.emit(Custom(run_id=run.run_id, name=name, value={"interruptId": interrupt_id}))
+            lane.emit(Custom, name=name, value={"interruptId": interrupt_id})

@@ -276,13 +276,15 @@ async def test_pending_calls_are_settled_before_the_summary_in_this_order(caplog
         key = SessionKey(user_id="u", session_id="s")
         run = engine.admit(agent, "go", user_id="u", session_id="s")
         events: list[Event] = []
-        run.attach(Collected(events))
-        run.lease = (await engine._runner._leases.open(key, wait=0)).lease
+        lane = run.lane
+        lane.attach(Collected(events))
+        lane.scope.acquire(await engine._runner._leases.open(key, wait=0))
         pending = Message(id="x", role="assistant", tool_calls=(ToolCall(id="c", name="add"),))
-        await run.commit(Message(id="u", role="user", content="go"), pending)
+        await lane.commit(Message(id="u", role="user", content="go"))
+        await lane.commit(pending)
         with caplog.at_level(logging.DEBUG):
-            assert await summarize(run) == "max_iterations"
-        run.ticket.leave()
+            assert await summarize(lane) == "max_iterations"
+        lane.scope.ticket.leave()
     assert kinds(events) == ["ToolResultEnd", "ExceedMaxIters", "TextStart", "TextDelta", "TextEnd"]
     assert [message.role for message in model.requests[0].messages][1:] == ["user", "assistant", "tool"]
     told = [record.levelname for record in caplog.records if record.name.startswith("agent_core")]

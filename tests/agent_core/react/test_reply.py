@@ -23,6 +23,7 @@ from agent_core.events import (
 from agent_core.messages import given_id
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
 from agent_core.react import reply as reply_module
+from agent_core.react.emitter import Emitter
 from agent_core.react.reply import MOST_CALLS, Reply
 
 
@@ -30,7 +31,7 @@ def stream(
     *pieces: Piece, used: set[str] | None = None, calls: bool = True, theirs: Container[str] = ()
 ) -> tuple[Reply, list[Event]]:
     events: list[Event] = []
-    reply = Reply("run", events.append, used if used is not None else set(), calls=calls, theirs=theirs)
+    reply = Reply(Emitter("run", send=events.append), used if used is not None else set(), calls=calls, theirs=theirs)
     for piece in pieces:
         reply.take(piece)
     return reply, events
@@ -154,13 +155,13 @@ def test_quotes_braces_and_escapes_inside_strings_do_not_end_the_arguments() -> 
 
 def test_fresh_ids_take_the_place_of_a_provider_s() -> None:
     events: list[Event] = []
-    reply = Reply("run", events.append, set(), fresh=True)
+    reply = Reply(Emitter("run", send=events.append), set(), fresh=True)
     for piece in (CallPiece(0, "c1", "t"), ArgumentsPiece(0, "{}"), CallPiece(1, "c2", "t")):
         reply.take(piece)
     first, second = reply.finish().tool_calls
     assert not {first.id, second.id} & {"c1", "c2"}
     assert [given_id(call.id) for call in (first, second)] == ["c1", "c2"]
-    again = Reply("run", events.append, set(), fresh=True)
+    again = Reply(Emitter("run", send=events.append), set(), fresh=True)
     again.take(CallPiece(0, "c1", "t"))
     assert again.finish().tool_calls[0].id != first.id
     assert first.arguments == "{}"

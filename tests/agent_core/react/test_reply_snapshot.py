@@ -17,6 +17,7 @@ from agent_core.events import (
 )
 from agent_core.messages import Message
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
+from agent_core.react.emitter import Emitter
 from agent_core.react.reply import Reply
 
 PIECES: st.SearchStrategy[Piece] = st.one_of(
@@ -68,7 +69,7 @@ class Shown:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=25))
-def test_a_picture_taken_at_any_event_and_what_comes_after_it_are_the_whole_answer(given_pieces: list[Piece]) -> None:
+def test_a_snapshot_taken_at_any_event_and_what_comes_after_it_are_the_whole_answer(given_pieces: list[Piece]) -> None:
     events: list[Event] = []
     snapshots: list[tuple[Message | None, tuple[Event, ...]]] = []
 
@@ -76,7 +77,7 @@ def test_a_picture_taken_at_any_event_and_what_comes_after_it_are_the_whole_answ
         events.append(event)
         snapshots.append(reply.snapshot())
 
-    reply = Reply("r", emit, set())
+    reply = Reply(Emitter("r", send=emit), set())
     for piece in given_pieces:
         reply.take(piece)
     message = reply.finish()
@@ -97,11 +98,11 @@ def test_a_picture_taken_at_any_event_and_what_comes_after_it_are_the_whole_answ
 
 
 def test_before_anything_was_said_there_is_nothing_to_show() -> None:
-    assert Reply("r", lambda _: None, set()).snapshot() == (None, ())
+    assert Reply(Emitter("r"), set()).snapshot() == (None, ())
 
 
-def test_what_waits_behind_an_open_call_is_not_in_the_picture() -> None:
-    reply = Reply("r", lambda _: None, set())
+def test_what_waits_behind_an_open_call_is_not_in_the_snapshot() -> None:
+    reply = Reply(Emitter("r"), set())
     for piece in (TextPiece("so "), CallPiece(0, "c1", "t"), ArgumentsPiece(0, '{"a":'), TextPiece("later")):
         reply.take(piece)
     message, opened = reply.snapshot()
@@ -111,7 +112,7 @@ def test_what_waits_behind_an_open_call_is_not_in_the_picture() -> None:
 
 
 def test_an_answer_that_is_whole_is_not_there_twice() -> None:
-    reply = Reply("r", list[Event]().append, set())
+    reply = Reply(Emitter("r", send=list[Event]().append), set())
     for piece in (TextPiece("a"), TextPiece("b"), CallPiece(0, "c", "tool"), ArgumentsPiece(0, "{"), TextPiece("c")):
         reply.take(piece)
     reply.take(ArgumentsPiece(0, "}"))

@@ -6,7 +6,7 @@ from agent_core.errors import ModelError, RunError
 from agent_core.events import AgentEnd, Event, Fallback, ModelCallEnd, RunFailed, TextDelta, ToolResultStart
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import CutPiece, ModelOptions, TextPiece, UsagePiece
-from agent_core.react.run import Run
+from agent_core.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import SessionKey
 from agent_core.usage import Usage
@@ -93,7 +93,7 @@ class Told:
         self._note("calls")
 
     async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
-        self.call_ids = [call.id for message in run.history.messages for call in message.tool_calls]
+        self.call_ids = [call.id for message in run.messages for call in message.tool_calls]
         self._note(end.code if isinstance(end, RunFailed) else end.status)
 
     def _note(self, what: str) -> None:

@@ -23,7 +23,7 @@ from agent_core.interrupts import Answer
 from agent_core.messages import Message, TextPart, ToolCall, new_id
 from agent_core.models.base import ModelRequest, Piece, UsagePiece
 from agent_core.pairing import open_calls, paired
-from agent_core.react.run import Run
+from agent_core.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import (
     EndBody,
@@ -333,7 +333,7 @@ async def test_a_restart_in_the_middle_of_a_turn_leaves_its_limits_as_they_were(
     lost = Message(id="lost", role="assistant", tool_calls=(again,))
     async with client.engine._runner.writing(KEY, "lost") as writer:
         await writer.append(
-            [
+            *[
                 run_entry("lost", "a", opens=False),
                 message_entry("lost", "a", client.result_of(call.id)),
                 message_entry("lost", "a", lost),
@@ -428,7 +428,7 @@ async def test_the_calls_of_an_answer_that_broke_off_count_once_and_were_not_run
         with pytest.raises(RunError):
             await client.run(user("go", "u1"))
     turn = history_of(await client.store.load(KEY), "a").turn
-    watch = client.watched[-1].watch
+    watch = client.watched[-1].lane.watch
     assert (turn.rounds, len(turn.acted), client.ran) == (1, 2, 0)
     assert rewatched(watch.guards, watch.repeatable, turn.acted) == watch
 
@@ -476,12 +476,12 @@ async def test_the_guards_that_were_kept_through_the_runs_are_those_that_the_ent
     while True:
         [*_, run] = client.watched
         turn = history_of(await client.store.load(KEY), "a").turn
-        again = rewatched(run.watch.guards, run.watch.repeatable, turn.acted)
-        kept = run.watch
+        again = rewatched(run.lane.watch.guards, run.lane.watch.repeatable, turn.acted)
+        kept = run.lane.watch
         if kept._ending is not None and kept._ending.guard == "turn_iterations":
             kept = replace(kept, _ending=None)  # which the loop counts, and not the calls
         assert again == kept
-        assert turn.rounds == run.history.turn.rounds
+        assert turn.rounds == run.lane.history.turn.rounds
         if result.status not in ("client_tools", "approval", "waiting"):
             break
         waiting = open_calls(await stored(client.engine))

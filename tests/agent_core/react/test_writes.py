@@ -11,9 +11,9 @@ from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, MessagesSnapshot, RunFailed, StateDelta, StateSnapshot, ToolResultEnd
 from agent_core.messages import Message, ToolCall
-from agent_core.react import run as run_module
-from agent_core.react.run import Run
+from agent_core.run import Run
 from agent_core.run_input import RunInput
+from agent_core.sessions import writer as writer_module
 from agent_core.sessions.entries import (
     Entry,
     MessageBody,
@@ -30,8 +30,8 @@ from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.state import LARGEST_STATE
 from agent_core.sessions.store import Lease
+from agent_core.sessions.writer import Writer
 from agent_core.tools.base import ToolSpec
-from app.runs.snapshot import snapshot_of
 from tests.agent_core.test_state import said, stored
 from tests.doubles import Collected, ScriptedModel, calls, events_of, says
 
@@ -62,7 +62,9 @@ async def texts(store: InMemoryStore) -> list[str]:
 
 async def admitted(engine: Engine, store: InMemoryStore) -> Run:
     run = engine.admit(Agent("a", ScriptedModel([says("hi")])), "go", user_id="u", session_id="s")
-    run.lease = await store.acquire(KEY, "w")
+    lease = await store.acquire(KEY, "w")
+    assert lease is not None
+    run.lane.scope.acquire(Writer(store, lease))
     return run
 
 
@@ -70,13 +72,13 @@ async def test_an_answer_that_was_deferred_is_still_stored_where_what_took_it_al
     store = OddStore()
     async with Engine(store=store) as engine:
         run = await admitted(engine, store)
-        run.defer(Message(id="m1", role="assistant", content="the answer"))
+        run.lane.defer(Message(id="m1", role="assistant", content="the answer"))
         store.refuses = lambda entries: entries[-1].kind == "titled"
         with pytest.raises(RunError):
-            await run.append(titled_entry("rename", "A title"))
-        run.defer(Message(id="m2", role="assistant", content="more"))
-        await run.append(end_entry(run.run_id, "completed"))
-        run.ticket.leave()
+            await run.lane.scope.writing.append(titled_entry("rename", "A title"))
+        run.lane.defer(Message(id="m2", role="assistant", content="more"))
+        await run.lane.scope.writing.append(end_entry(run.run_id, "completed"))
+        run.lane.scope.ticket.leave()
         assert await texts(store) == ["the answer", "more"]
         assert [entry.kind for entry in await store.load(KEY)] == ["message", "message", "end"]
 
@@ -86,15 +88,15 @@ async def test_what_is_stored_when_nobody_waits_any_more_is_in_the_history_too(m
     async with Engine(store=store) as engine:
         run = await admitted(engine, store)
         with monkeypatch.context() as patched:
-            patched.setattr(run_module, "SAVING", 0.01)
+            patched.setattr(writer_module, "SAVING", 0.01)
             store.gate = asyncio.Event()
             with pytest.raises(RunError):
-                await run.commit(Message(id="m1", role="assistant", content="late"))
-        assert run.history.messages == []
+                await run.lane.commit(Message(id="m1", role="assistant", content="late"))
+        assert list(run.messages) == []
         store.gate.set()
-        await run.quiet()
-        assert [m.id for m in run.history.messages] == ["m1"]
-        run.ticket.leave()
+        await run.lane.scope.writing.quiet()
+        assert [m.id for m in run.messages] == ["m1"]
+        run.lane.scope.ticket.leave()
         assert await texts(store) == ["late"]
 
 
@@ -209,7 +211,7 @@ class Watching(Collected):
     def _see(self, event: Event) -> None:
         assert self.run is not None
         self.events.append(event)
-        shown = [each for each in snapshot_of(self.run) if isinstance(each, MessagesSnapshot)]
+        shown = [each for each in self.run.snapshot() if isinstance(each, MessagesSnapshot)]
         messages = shown[0].messages if shown else ()
         self.pictures.append({m.tool_call_id or "" for m in messages if m.role == "tool"})
 
@@ -254,8 +256,8 @@ async def test_a_log_that_is_trimmed_at_the_run_s_beginning_tells_what_a_lost_ru
         sink.run = engine.admit(agent, said(), user_id="u", session_id="s")
         assert isinstance(await engine.start(sink.run, sink), AgentEnd)
         kept = history_of(await engine.store.load(KEY), "a")
-        assert sink.run.history.messages == kept.messages
-        assert sink.run.history.turn.acted == kept.turn.acted
+        assert list(sink.run.messages) == kept.messages
+        assert sink.run.lane.history.turn.acted == kept.turn.acted
     told = [event.call_id for event in sink.events if isinstance(event, ToolResultEnd)]
     assert told == ["c1", "c2", "c3"]
     assert any(isinstance(event, StateSnapshot) for event in sink.events)
@@ -266,20 +268,20 @@ async def test_a_result_that_is_stored_late_is_not_followed_by_another(monkeypat
     """The run has given the write up, and is about to answer the call as interrupted, when it is stored after all."""
     store = OddStore()
     late = asyncio.Event()
-    quiet = Run.quiet
+    quiet = Writer.quiet
 
-    async def let_go(run: Run) -> None:
+    async def let_go(writer: Writer) -> None:
         late.set()
-        await quiet(run)
+        await quiet(writer)
 
     @tool
     async def act() -> str:
         """Acts; what comes next is stored late."""
         store.gate = late
-        monkeypatch.setattr(run_module, "SAVING", 0.01)
+        monkeypatch.setattr(writer_module, "SAVING", 0.01)
         return "acted"
 
-    monkeypatch.setattr(Run, "quiet", let_go)
+    monkeypatch.setattr(Writer, "quiet", let_go)
     agent = Agent("a", ScriptedModel([calls(("act", "")), says("ok")]), tools=[act])
     async with Engine(store=store) as engine:
         end = (await events_of(engine, agent, said()))[-1]

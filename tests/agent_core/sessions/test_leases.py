@@ -205,7 +205,7 @@ async def test_what_is_opened_holds_the_entries_as_they_stood() -> None:
     store = SharedStore()
     leases = Leases(store, "w")
     writer = await leases.open(KEY, wait=1)
-    await writer.append([])
-    await writer.append([message_entry("r", "a", Message(id="m", role="user", content="hi"))])
+    await writer.append()
+    await writer.append(message_entry("r", "a", Message(id="m", role="user", content="hi")))
     await leases.release(writer.lease)
     assert [entry.seq for entry in (await leases.open(KEY, wait=1)).entries] == [1]

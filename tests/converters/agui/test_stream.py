@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -53,12 +54,12 @@ def text(reply: str, *pieces: str) -> list[Event]:
 
 
 def thinking(reply: str, *pieces: str) -> list[Event]:
-    ids = {"run_id": RUN, "reply_id": reply, "block_id": f"th_{reply}"}
+    ids: dict[str, Any] = {"run_id": RUN, "reply_id": reply, "block_id": f"th_{reply}"}
     return [ThinkingStart(**ids), *(ThinkingDelta(**ids, text=each) for each in pieces), ThinkingEnd(**ids)]
 
 
 def tool_call(reply: str, call: str, name: str, *pieces: str) -> list[Event]:
-    ids = {"run_id": RUN, "reply_id": reply, "call_id": call}
+    ids: dict[str, Any] = {"run_id": RUN, "reply_id": reply, "call_id": call}
     deltas = [ToolCallDelta(**ids, text=each) for each in pieces]
     return [ToolCallStart(**ids, name=name), *deltas, ToolCallEnd(**ids)]
 
@@ -162,7 +163,7 @@ def test_reference_run_1_is_exactly_twelve_events(dialect: Dialect) -> None:
         "createdAt": "2026-09-29T12:39:32.123Z",
         "replyId": "",
     }
-    ids = {"threadId": THREAD, "runId": RUN}
+    ids: dict[str, Any] = {"threadId": THREAD, "runId": RUN}
     shown = {"messageId": "msg_call_1", "toolCallId": "call_1", "content": "2026-09-29 14:39:32", "role": "tool"}
     assert read(play(REFERENCE_RUN_1, dialect)) == [
         {"type": "RUN_STARTED", **ids, "protocolVersion": "1.0"},

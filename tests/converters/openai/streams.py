@@ -39,12 +39,12 @@ def text(reply: str, *pieces: str) -> list[Event]:
 
 
 def thinking(reply: str, *pieces: str, block: str = "1") -> list[Event]:
-    ids = {"run_id": RUN, "reply_id": reply, "block_id": f"{reply}-thinking-{block}"}
+    ids: dict[str, Any] = {"run_id": RUN, "reply_id": reply, "block_id": f"{reply}-thinking-{block}"}
     return [ThinkingStart(**ids), *(ThinkingDelta(**ids, text=each) for each in pieces), ThinkingEnd(**ids)]
 
 
 def tool_call(reply: str, call: str, name: str, *pieces: str) -> list[Event]:
-    ids = {"run_id": RUN, "reply_id": reply, "call_id": call}
+    ids: dict[str, Any] = {"run_id": RUN, "reply_id": reply, "call_id": call}
     deltas = [ToolCallDelta(**ids, text=each) for each in pieces]
     return [ToolCallStart(**ids, name=name), *deltas, ToolCallEnd(**ids)]
 

@@ -244,7 +244,7 @@ async def test_a_request_that_comes_again_while_it_is_being_stopped_gets_an_answ
     await talk.model.streaming.wait()
     talk.holds = None
     second = talk.admit(said("u1", "q1"))
-    run.stop.request("interrupt" if reason == "interrupt" else "disconnect")
+    run.stop("interrupt" if reason == "interrupt" else "disconnect")
     events = await talk.events(second)
     assert status(await first) == "cancelled"
     assert (status(events), await talk.texts()) == ("completed", ["q1", "answer to q1"])
@@ -581,7 +581,7 @@ async def test_a_question_that_is_edited_under_a_new_id_while_it_is_answered_is_
     await talk.model.streaming.wait()
     talk.holds = None
     second = talk.admit(*start, said("new", "q2, in other words"))
-    run.stop.request("disconnect")
+    run.stop("disconnect")
     await talk.events(second)
     assert status(await first) == "cancelled"
     assert talk.seen == ["q1", "answer to q1", "q2, in other words"]

@@ -6,25 +6,25 @@ from pydantic_core import to_json
 
 from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot, latest
 from agent_core.messages import Message
-from agent_core.react.run import Run
+from agent_core.react.lane import Lane
 from agent_core.sessions.history import History
 from agent_core.sessions.state import copy_of
 from agent_core.sizes import size_of_json
 
 
-def snapshot_of(run: Run) -> tuple[Event, ...]:
+def snapshot_of(lane: Lane) -> tuple[Event, ...]:
     """The run's events so far, told in few: its start, the messages as they stand with what the current answer
     has ended, the session's state where it has one, and the start and the text of the block that is open.
 
     Before the run has read its session there are no messages to tell.
     """
-    messages, opened = list(run.history.messages), tuple[Event, ...]()
+    messages, opened = list(lane.history.messages), tuple[Event, ...]()
     # An answer that is stored already is in the history.
-    if run.reply is not None and run.reply.id not in run.history.message_ids:
-        message, opened = run.reply.snapshot()
+    if lane.reply is not None and lane.reply.id not in lane.history.message_ids:
+        message, opened = lane.reply.snapshot()
         if message is not None:
             messages.append(message)
-    return (*tell(run.run_id, run.agent.name, run.history, messages), *opened)
+    return (*tell(lane.run_id, lane.agent.name, lane.history, messages), *opened)
 
 
 def tell(run_id: str, agent: str, history: History, messages: Sequence[Message] | None = None) -> tuple[Event, ...]:

@@ -9,8 +9,7 @@ from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import ModelError
 from agent_core.events import AgentEnd, Event
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece, TextPiece, ThinkingPiece
-from agent_core.react.run import Run
-from app.runs.snapshot import snapshot_of
+from agent_core.run import Run
 from converters.agui.dialect import Dialect
 from converters.agui.stream import AguiStream
 from tests.converters.agui.streams import check, read
@@ -37,7 +36,7 @@ class Watched:
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
-        self.snapshots.append(snapshot_of(self._run))
+        self.snapshots.append(self._run.snapshot())
 
     async def room(self) -> None:
         pass
@@ -133,6 +132,6 @@ async def test_a_picture_holds_the_sessions_state() -> None:
 async def test_before_the_session_is_read_a_picture_takes_no_messages_away() -> None:
     async with Engine() as engine:
         run = engine.admit(Agent("a", ScriptedModel([says("hi")])), "go", user_id="u", session_id="s", run_id="r")
-        told = read(AguiStream("s", "r", Dialect.V1).rejoin(snapshot_of(run), 1))
+        told = read(AguiStream("s", "r", Dialect.V1).rejoin(run.snapshot(), 1))
         assert [frame["type"] for frame in told] == ["RUN_STARTED"]
         await engine.start(run, Watched(run))

@@ -1,0 +1,172 @@
+"""One agent's turn in a run: what it works on, and how it tells and stores it.
+
+A run has one lane, `root`, and one more for each subagent that runs in it. Every event and every entry is made through
+a lane, which fills in the run, the lane and the time.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic_core import to_json
+
+from agent_core.agent import Agent
+from agent_core.context import RunContext
+from agent_core.events import AgentStart, Cut, Guard, StateDelta, StateSnapshot
+from agent_core.guards.watch import Trip, Watch, rewatched
+from agent_core.messages import Message, ToolCall
+from agent_core.models.base import Model
+from agent_core.react.changes import StateChange
+from agent_core.react.emitter import Emitter
+from agent_core.react.reply import Reply
+from agent_core.react.scope import Scope, Sink
+from agent_core.run_input import RunInput
+from agent_core.sessions.entries import Body, Entry, MessageBody, entry_of
+from agent_core.sessions.history import History
+from agent_core.sessions.state import copy_of
+from agent_core.sizes import size_of_json
+from agent_core.tools.base import Tool, ToolSpec
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(slots=True, kw_only=True)
+class Lane:
+    """One agent's turn.
+
+    - offered: what the model is offered in each regular round: the server's tools, then the client's
+    - iteration: counts the rounds of reasoning of this run
+    - cleared: the calls that this run stored as started; `started`: those that it began to run
+    - reply: the answer that the model is giving, until it stands in the history
+    - answer: the run's answer; `cut`: how the provider cut the last one, None where it did not
+    - told: the earlier run that this one only tells of
+    """
+
+    scope: Scope
+    id: str = "root"
+    agent: Agent
+    model: Model
+    fallback: Model | None = None
+    input: RunInput
+    emitter: Emitter = field(init=False)
+    history: History = field(init=False)
+    tools: Mapping[str, Tool] = field(init=False)
+    offered: tuple[ToolSpec, ...] = field(init=False)
+    watch: Watch = field(init=False)
+    iteration: int = 0
+    cleared: set[str] = field(default_factory=set)
+    started: set[str] = field(default_factory=set)
+    reply: Reply | None = None
+    answer: Message | None = None
+    cut: Cut | None = None
+    nudge: str = ""
+    nudged: bool = False
+    doubted: bool = False
+    announced: bool = False
+    told_state: bool = False
+    told: str = ""
+
+    def __post_init__(self) -> None:
+        self.emitter = Emitter(self.scope.run_id, self.id, self.scope.sink.emit)
+        self.history = History(agent=self.agent.name)
+        self.tools = {tool.spec.name: tool for tool in self.agent.tools}
+        self.offered = (*(tool.spec for tool in self.agent.tools), *self.input.tools)
+        self.watch_over(())
+
+    @property
+    def run_id(self) -> str:
+        return self.scope.run_id
+
+    def attach(self, sink: Sink) -> None:
+        """Send the run's events to this sink from now on."""
+        self.scope.sink = sink
+        self.emitter.attach(sink.emit)
+
+    @property
+    def emit(self) -> Callable[..., None]:
+        """Make an event of this lane and send it: `lane.emit(TextStart, reply_id=…)`."""
+        return self.emitter.emit
+
+    def announce(self) -> None:
+        """Emit AgentStart, once."""
+        if not self.announced:
+            self.announced = True
+            self.emit(AgentStart, agent=self.agent.name)
+
+    def watch_over(self, acted: Iterable[Message]) -> None:
+        """Begin with the guards as they stand after these answers and results of the turn."""
+        # A user's own Tool may not say whether it is repeatable.
+        repeatable = frozenset(name for name, tool in self.tools.items() if getattr(tool, "repeatable", False))
+        self.watch = rewatched(self.agent.guards, repeatable, acted)
+        self.offer_what_is_left()
+
+    def offer_what_is_left(self) -> None:
+        """Offer no tool any more that the guards have taken away."""
+        if self.watch.disabled:
+            self.offered = tuple(spec for spec in self.offered if spec.name not in self.watch.disabled)
+
+    def tripped(self, trip: Trip, reply_id: str = "") -> None:
+        """Tell that a guard has tripped, and offer no more what it took away."""
+        self.emit(
+            Guard,
+            reply_id=reply_id,
+            guard=trip.guard,
+            action=trip.action,
+            tool=trip.tool,
+            count=trip.count,
+            message=trip.told,
+        )
+        self.offer_what_is_left()
+
+    def entry(self, body: Body) -> Entry:
+        """An entry of this lane's run."""
+        return entry_of(self.run_id, body, lane=self.id)
+
+    def entries_of(self, *messages: Message) -> list[Entry]:
+        return [self.entry(MessageBody(agent=self.agent.name, message=message)) for message in messages]
+
+    async def write(self, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None] = _nothing) -> None:
+        """Append entries: see Writer.write."""
+        await self.scope.writing.write(compose, stored)
+
+    async def commit(self, message: Message) -> None:
+        """Append the message to the session; when this returns, it is stored."""
+        await self.write(lambda: self.entries_of(message), lambda: self.add(message))
+
+    def defer(self, message: Message) -> None:
+        """Add a message that is stored with whatever the run stores next, its end at the latest."""
+        self.scope.writing.defer(*self.entries_of(message))
+        self.add(message)
+
+    def add(self, message: Message) -> None:
+        """A message is stored: the history has it too."""
+        self.history.add(message)
+        if message.role == "assistant":
+            self.reply = None  # it is this message now
+
+    def changed(self, change: StateChange) -> None:
+        """A change of the session's state is stored: the history has it too, and it is told."""
+        change.move(self.history)
+        if self.told_state:
+            self.emit(StateDelta, patch=change.patch, size=size_of_json(to_json(change.patch)))
+        else:
+            self.told_state = True
+            self.emit(StateSnapshot, value=change.value, size=size_of_json(to_json(change.value)))
+
+    def key_of(self, call: ToolCall) -> str:
+        """The call's idempotency key: the one under which it was started before, if it was."""
+        return self.history.started.get(call.id) or f"{self.run_id}:{self.iteration}:{call.id}"
+
+    def context(self) -> RunContext:
+        """The run as the agent's instructions see it."""
+        return RunContext(
+            agent=self.agent.name,
+            user_id=self.scope.key.user_id,
+            session_id=self.scope.key.session_id,
+            run_id=self.run_id,
+            context=self.input.context,
+            state=copy_of(self.history.state),
+            forwarded_props=self.input.forwarded_props,
+            messages=tuple(self.history.messages),
+        )
