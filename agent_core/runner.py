@@ -21,9 +21,9 @@ from agent_core.react.endings import End, end_entry, ended, failed, stopped_by
 from agent_core.react.lane import Lane
 from agent_core.react.loop import react
 from agent_core.react.opening.adopt import title_of
-from agent_core.react.room import Room
 from agent_core.react.scope import Scope, Sink
 from agent_core.react.stopping import GRACE, Stop, Stopped, StopReason
+from agent_core.room import Room
 from agent_core.run import Outside, Run
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, SessionKey, TitledBody, now_ms, weight_of

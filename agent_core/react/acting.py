@@ -7,13 +7,13 @@ from agent_core.events import RequireExternalExecution, RequireUserConfirm, RunS
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id
 from agent_core.pairing import open_calls, result_of
-from agent_core.react.batch import Job, run_batch
-from agent_core.react.edits import with_edit
+from agent_core.react.calls.batch import Job, run_batch
+from agent_core.react.calls.edit import with_edit
+from agent_core.react.calls.result import answer, edit_for, make_blocked, make_result, store_outcome, store_wait, tell
+from agent_core.react.calls.tool_call import Outcome, call_tool
+from agent_core.react.calls.verdict import Verdict, judge
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.react.results import answer, edit_for, make_blocked, make_result, store_outcome, store_wait, tell
-from agent_core.react.tool_call import Outcome, call_tool
-from agent_core.react.verdicts import Verdict, judge
 from agent_core.sessions.entries import AskedBody, Entry, StartedBody, now_ms
 from agent_core.tools.base import Pending
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent_core.events import Custom, Event
 from agent_core.messages import Message
-from agent_core.react.edits import told_edit
+from agent_core.react.calls.edit import told_edit
 from converters.openai.told import said
 
 

@@ -13,7 +13,7 @@ from agent_core.events import AgentStart, Custom, Event, RequireUserConfirm, Run
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import MediaPart, Message, TextPart, new_id
 from agent_core.permissions import Permissions, Rule
-from agent_core.react.edits import LONGEST_TOLD, same_arguments
+from agent_core.react.calls.edit import LONGEST_TOLD, same_arguments
 from agent_core.run_input import RunInput
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.history import history_of

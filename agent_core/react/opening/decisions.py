@@ -12,10 +12,10 @@ from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_member
 from agent_core.messages import Message, ToolCall
 from agent_core.pairing import open_calls, result_of
-from agent_core.react.edits import edit_of, same_arguments, with_edit
+from agent_core.react.calls.edit import edit_of, same_arguments, with_edit
+from agent_core.react.calls.tool_call import capped
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.react.tool_call import capped
 from agent_core.sessions.entries import AnsweredBody, Entry, now_ms
 from agent_core.tools.complaints import DOES_NOT_FIT, Misfits
 

@@ -8,10 +8,10 @@ from pydantic_core import to_json
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, RunStatus, StateSnapshot, latest
 from agent_core.messages import Message
 from agent_core.react.acting import left_waiting
+from agent_core.react.calls.result import tell
 from agent_core.react.lane import Lane
 from agent_core.react.opening.decisions import Decided
 from agent_core.react.opening.request import Intake
-from agent_core.react.results import tell
 from agent_core.sessions.state import copy_of, same_json
 from agent_core.sizes import size_of_json
 

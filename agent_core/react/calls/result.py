@@ -10,10 +10,10 @@ from agent_core.guards.watch import BLOCKED, Trip
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.pairing import result_of
+from agent_core.react.calls.edit import edit_of, told_edit, with_edit
+from agent_core.react.calls.tool_call import Outcome, not_kept
 from agent_core.react.changes import StateChange, StateEdit, change_by
-from agent_core.react.edits import edit_of, told_edit, with_edit
 from agent_core.react.lane import Lane
-from agent_core.react.tool_call import Outcome, not_kept
 from agent_core.sessions.entries import AskedBody, Entry, now_ms
 from agent_core.tools.base import Pending
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.errors import RunError
-from agent_core.react.batch import Job, run_batch
+from agent_core.react.calls.batch import Job, run_batch
 from agent_core.react.stopping import SelfCancelled, Stop, Stopped
 
 
