@@ -11,6 +11,7 @@ from agent_core.errors import (
     RunError,
     SessionBusy,
     SessionExists,
+    StoreError,
     ToolError,
 )
 from agent_core.events import (
@@ -56,9 +57,8 @@ from agent_core.models.base import Model, ModelRequest, Timeouts
 from agent_core.permissions import Permissions, Rule
 from agent_core.run_input import RunInput
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.opening import open_store
 from agent_core.sessions.records import InMemoryRecords
-from agent_core.sessions.sql.failures import StoreError
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 from agent_core.tools.base import Pending, Tool, ToolSpec
 from agent_core.tools.function import FunctionTool, tool

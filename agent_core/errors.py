@@ -9,6 +9,9 @@
     └── RunError                ends a run; becomes one RunFailed event with its code
         └── ModelError          the model call failed
 
+    ValueError
+    └── StoreError              a store cannot be opened, or its journal not read: one sentence for the operator
+
 Only a failure that no result can stand for raises. A tool that fails is a result for the model.
 The sentences are ours: what a provider or a library said goes to the log, never to a client.
 """
@@ -116,3 +119,8 @@ class ModelError(RunError):
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after
+
+
+class StoreError(ValueError):
+    """A store cannot be opened, or its journal cannot be read. One sentence, for the command line; it holds no
+    password, key or URL."""

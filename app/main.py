@@ -9,6 +9,7 @@ from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.gate import Gate
 from agent_core.models.base import Timeouts
+from agent_core.sessions.storage import Storage
 from app.agents import ConverterFactory, Roster, check_converters, load
 from app.auth import Authenticate, HostCheck, Keys, check_bind
 from app.cors import Cors
@@ -23,7 +24,6 @@ from app.routes import agui, interrupts, openai, runs, sessions, system, transfe
 from app.runs.registry import Runs
 from app.services import Services
 from app.settings import Settings, read_settings
-from app.stores import Opening
 from app.telemetry import hold_back_libraries
 
 
@@ -40,7 +40,7 @@ def create_app(
     - converters: the user's own, classes or functions that make one converter for each stream
 
     Raises SettingsError, KeysError, BindRefused or AgentsError, each with one clear sentence; so does the lifespan,
-    with StoreRefused, where the store cannot be opened.
+    with StoreError, if the store cannot be opened.
     """
     hold_back_libraries()
     settings = settings or read_settings()
@@ -52,7 +52,7 @@ def create_app(
     roster.check_models()
     makers = check_converters(converters, "create_app")
 
-    opening = Opening(settings)
+    storage = settings.storage()
     # No OpenAPI: describing the routes costs start-up time, and bodies are not FastAPI's to check.
     app = FastAPI(
         title="Ostinato",
@@ -60,9 +60,9 @@ def create_app(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(settings, opening, roster, keys, makers),
+        lifespan=_lifespan(settings, storage, roster, keys, makers),
     )
-    app.state.opening = opening
+    app.state.storage = storage
     install_handlers(app)
     app.include_router(agui.router)
     app.include_router(openai.router)
@@ -76,15 +76,15 @@ def create_app(
 
 
 def _lifespan(
-    settings: Settings, opening: Opening, roster: Roster, keys: Keys, makers: tuple[ConverterFactory, ...]
+    settings: Settings, storage: Storage, roster: Roster, keys: Keys, makers: tuple[ConverterFactory, ...]
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     """What lives as long as the server: the store, the engine on it, the runs, and the housekeeping."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        store = await opening.open()
+        store = await storage.open()
         async with (
-            _closed(opening),
+            _closing(storage),
             Engine(
                 store=store,
                 gate=_gate(settings),
@@ -113,11 +113,11 @@ def _lifespan(
 
 
 @asynccontextmanager
-async def _closed(opening: Opening) -> AsyncIterator[None]:
+async def _closing(storage: Storage) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        opening.close()
+        storage.closed()  # by the engine
 
 
 def _gate(settings: Settings) -> Gate:

@@ -19,9 +19,9 @@ import uvicorn
 from fastapi import FastAPI
 from sse_starlette.sse import AppStatus
 
+from agent_core.errors import StoreError
 from app.connection import Connection
 from app.settings import Settings
-from app.stores import StoreRefused
 from app.telemetry import configure_logging
 
 BACKLOG = 2048
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
         self.app = app
         self._ready = ready
         self.settings = settings
-        self.refusal: StoreRefused | None = None
+        self.refusal: StoreError | None = None
         # Otherwise sse-starlette ends all streams at SIGTERM, before the runs behind them have ended.
         AppStatus.enable_automatic_graceful_drain = False
         super().__init__(
@@ -80,11 +80,11 @@ class Server(uvicorn.Server):
 
         A store that cannot be opened is told in one sentence, and not as the traceback of a lifespan.
         """
-        opening = getattr(self.app.state, "opening", None)
+        storage = getattr(self.app.state, "storage", None)
         try:
-            if opening is not None:
-                await opening.open()
-        except StoreRefused as refusal:
+            if storage is not None:
+                await storage.open()
+        except StoreError as refusal:
             self.refusal = refusal
             self.should_exit = True
             return
@@ -193,7 +193,7 @@ def serve(
     when requests are taken.
 
     The process then ends by that signal, as supervisors and shells expect, and without waiting for
-    the threads of synchronous tools. Raises ListenError, or StoreRefused where the store cannot be opened.
+    the threads of synchronous tools. Raises ListenError, or StoreError if the store cannot be opened.
     """
     configure_logging(settings.log_level)
     listeners = list(sockets) if sockets is not None else bind(settings.host, settings.port)

@@ -17,7 +17,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from agent_core.agent import MODEL_NAME
-from agent_core.sessions.opening import is_postgres
+from agent_core.sessions.storage import Storage, is_postgres
 from app.auth import Keys
 
 PREFIX = "OSTINATO_"
@@ -134,8 +134,17 @@ class Settings(BaseSettings):
             f"{str(value).partition('://')[0][:10]!r}… is no store: use 'sqlite', 'memory' or a postgresql:// URL"
         )
 
+    def storage(self) -> Storage:
+        """Where sessions are stored; nothing is opened yet."""
+        return Storage(
+            self.store,
+            self.data_dir,
+            lease_seconds=self.lease_seconds,
+            journal_key=self.journal_key.get_secret_value() or None,
+        )
+
     def read_keys(self) -> Keys:
-        """The users and their keys; false where there are none. Raises KeysError."""
+        """The users and their keys; false if there are none. Raises KeysError."""
         return Keys.parse(self.api_keys.get_secret_value(), self.api_key.get_secret_value())
 
 

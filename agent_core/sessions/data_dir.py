@@ -5,10 +5,10 @@ import os
 import stat
 from pathlib import Path
 
+from agent_core.errors import StoreError
 from agent_core.sessions.journal.anchor import ANCHOR_FILE
 from agent_core.sessions.journal.key import KEY_FILE
 from agent_core.sessions.sql.database_file import DATABASE, LOCK
-from agent_core.sessions.sql.failures import StoreError
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from agent_core.engine import Engine
+from agent_core.errors import StoreError
 from agent_core.messages import new_id, well_formed
 from agent_core.models.base import Timeouts
 from agent_core.names import SESSION_ID
@@ -25,7 +26,6 @@ from app.command.screen import Screen
 from app.command.server_client import Failure, Frame, Here, Partner, Server
 from app.errors import NotFound
 from app.settings import Settings, read_settings
-from app.stores import StoreRefused, open_store
 from app.telemetry import configure_logging
 
 INTERRUPTED = 130
@@ -189,8 +189,8 @@ def _here(target: str | None, name: str | None, session: str | None, runner: asy
 async def _engine(settings: Settings, *, lasts: bool) -> Engine:
     """An engine on the settings' store where the session lasts, else on memory. Raises ChatError."""
     try:
-        store = await open_store(settings) if lasts else None
-    except StoreRefused as refusal:
+        store = await settings.storage().open() if lasts else None
+    except StoreError as refusal:
         if "in use" in str(refusal):
             where = f"The data directory {settings.data_dir} is in use by a server"
             raise ChatError(f"{where}: give its URL instead, as in ostinato chat http://127.0.0.1:8000.") from None

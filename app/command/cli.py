@@ -39,15 +39,15 @@ cli.add_command(sessions)
 )
 def serve(target: str | None, **options: Any) -> None:
     """Serve the agents of TARGET, my_agents.py or package.module:agents; the demo's without one."""
+    from agent_core.errors import StoreError
     from app.agents import AgentsError
     from app.auth import BindRefused, KeysError
     from app.server import ListenError
     from app.settings import SettingsError
-    from app.stores import StoreRefused
 
     try:
         _serve(target, options)
-    except (SettingsError, KeysError, BindRefused, AgentsError, ListenError, StoreRefused) as exc:
+    except (SettingsError, KeysError, BindRefused, AgentsError, ListenError, StoreError) as exc:
         raise OneSentence(str(exc)) from None
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-# As in cli.py, what does the work is imported in the command only.
+# What does the work is imported when a command runs, so that `--help` answers at once.
 
 
 class CannotVerify(click.ClickException):
-    """Why the journal cannot be checked, or not in full, or not accepted; 1 is for one that is not whole."""
+    """Why the journal cannot be checked in full, or not accepted. Exit code 1 says that it is not whole."""
 
     exit_code = 2
 
@@ -28,13 +28,15 @@ def _where(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--store", help=store)(command)
 
 
-def _settings(options: dict[str, Any]) -> Any:
+def _use(options: dict[str, Any], do: Callable[[Any], Any]) -> Any:
+    """What `do` makes of the storage that the options name. Raises CannotVerify."""
+    from agent_core.errors import StoreError
     from app.settings import SettingsError, load_env_file, read_settings
 
     try:
         load_env_file(Path.cwd() / ".env")
-        return read_settings(options)
-    except SettingsError as exc:
+        return do(read_settings(options).storage())
+    except (SettingsError, StoreError) as exc:
         raise CannotVerify(str(exc)) from None
 
 
@@ -53,22 +55,19 @@ def verify(context: click.Context, /, anchors: tuple[Path, ...], **options: Any)
 
     Exit code 0: it is whole. 1: it is not. 2: it cannot be checked.
     """
-    from agent_core.sessions.journal.anchor import ANCHOR_FILE
-    from app.command.verify import NotVerified, check
 
-    settings = _settings(options)
-    own = settings.data_dir / ANCHOR_FILE
-    known = [*([own] if own.exists() else []), *anchors]
-    try:
-        report = check(settings, known)
-    except NotVerified as exc:
-        raise CannotVerify(str(exc)) from None
+    def check(storage: Any) -> tuple[Any, Path | None]:
+        own = storage.anchor
+        known = [*([own] if own.exists() else []), *anchors]
+        return storage.verify(known), None if known else own
+
+    report, missing = _use(options, check)
     for line in _lines(report):
         click.echo(line)
     if not report.whole:
         context.exit(1)
-    if not known:
-        raise CannotVerify(f"{own} is missing, so an end that was cut off would not be noticed: give --anchor.")
+    if missing is not None:
+        raise CannotVerify(f"{missing} is missing, so an end that was cut off would not be noticed: give --anchor.")
 
 
 @sessions.command()
@@ -83,14 +82,7 @@ def accept(context: click.Context, /, **options: Any) -> None:
     Exit code 0: done, or there is nothing to accept. 1: the database itself is not whole; nothing was changed.
     2: it cannot be done.
     """
-    from app.command.accept import accept as do
-    from app.command.verify import NotVerified
-
-    settings = _settings(options)
-    try:
-        accepted = do(settings)
-    except NotVerified as exc:
-        raise CannotVerify(str(exc)) from None
+    accepted = _use(options, lambda storage: storage.accept())
     if not accepted.database.whole:
         for line in _lines(accepted.database):
             click.echo(line)

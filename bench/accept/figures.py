@@ -16,7 +16,7 @@ import httpx
 
 from agent_core.messages import Message
 from agent_core.sessions.entries import SessionKey, end_entry, message_entry, run_entry
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 from app.settings import Settings
 from tests.faults.client import calling

@@ -13,7 +13,7 @@ import pytest
 
 from agent_core.sessions.entries import SessionKey, end_entry, run_entry
 from agent_core.sessions.journal.anchor import ANCHOR_FILE
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import SessionPutBack, Store
 from tests.app.command.test_cli import environment
 from tests.missing import skip_without

@@ -23,7 +23,7 @@ from agent_core.engine import Engine
 from agent_core.interrupts import Answer
 from agent_core.messages import Message, Role
 from agent_core.run_input import RunInput
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from tests.faults.agents import worker as agent
 from tests.faults.client import calling, messages_of, streaming
 from tests.faults.gatehouse import Gatehouse

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from agent_core.sessions.entries import EndBody, SessionKey, body_of
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from tests.faults.client import asking, calling, finish, follow
 from tests.faults.gatehouse import Gatehouse
 from tests.faults.ledger import Ear, Ledger, Told

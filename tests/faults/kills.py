@@ -16,7 +16,7 @@ from random import Random
 
 import httpx
 
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from tests.faults.client import Refused, asking, calling, check_sessions, finish, follow
 from tests.faults.ledger import Ear, Ledger, check_effects
 from tests.faults.workers import Note, Worker, command, started, unnoted

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from tests.faults.client import Refused, asking, calling, check_sessions, finish, follow
 from tests.faults.gatehouse import Gatehouse
 from tests.faults.ledger import Ear, Ledger, check_effects

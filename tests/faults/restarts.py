@@ -12,7 +12,7 @@ from random import Random
 
 import httpx
 
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from tests.faults.client import Refused, asking, calling, check_sessions, finish, follow
 from tests.faults.kills import program
 from tests.faults.ledger import Ear, Ledger, check_effects

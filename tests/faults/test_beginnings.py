@@ -26,7 +26,7 @@ class Unwritable(InMemoryStore):
 async def test_a_run_whose_input_cannot_be_stored_is_refused_before_the_first_byte(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.stores.InMemoryStore", Unwritable)
+    monkeypatch.setattr("agent_core.sessions.storage.InMemoryStore", Unwritable)
     async with serving(Agent("a", ScriptedModel([says("hi")]))) as up, httpx.AsyncClient() as http:
         response = await http.post(up.url + "/agui", json=run_input("hello"))
         assert response.status_code == 503, response.text

@@ -12,7 +12,7 @@ from agent_core.messages import Message
 from agent_core.sessions import heartbeat
 from agent_core.sessions.entries import SessionKey, message_entry
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from tests.app.doubles import until
 from tests.postgres import postgres_url
 

@@ -17,10 +17,8 @@ from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.check import UNLIKE, ChainCheck, Slot
+from agent_core.sessions.journal.report import Finding, Report
 from agent_core.sessions.journal.states import StateCheck
-
-LISTED = 20
-"""Findings that a report holds; the others are only counted."""
 
 _AT_ONCE = 50  # rows: a body may have megabytes
 
@@ -37,45 +35,6 @@ class OtherKey(ValueError):
         super().__init__(
             "The journal was sealed with another key, so it could not be checked: see OSTINATO_JOURNAL_KEY."
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that is wrong. `row` is the session's id in the database, None where it is about the whole
-    database; `entry` is the number of the session's first bad entry, None where it is about none."""
-
-    what: str
-    row: Any = None
-    key: SessionKey | None = None
-    entry: Any = None
-
-    def __str__(self) -> str:
-        where = "" if self.row is None else f"session number {self.row}: "
-        if self.key is not None:
-            where = f"{self.key.user_id}/{self.key.session_id}: "
-        line = f"{where}{self.what}" if self.entry is None else f"{where}entry {self.entry} {self.what}"
-        # The database may hold anything by now, and this goes to a terminal.
-        return "".join(each if each.isprintable() else "\ufffd" for each in line)
-
-
-@dataclass(slots=True)
-class Report:
-    """What was read, and the findings: one for each session that is bad, in the order of their ids."""
-
-    sessions: int = 0
-    entries: int = 0
-    tombstones: int = 0
-    wrong: int = 0
-    findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def whole(self) -> bool:
-        return not self.wrong
-
-    def add(self, finding: Finding) -> None:
-        self.wrong += 1
-        if len(self.findings) < LISTED:
-            self.findings.append(finding)
 
 
 def verify(conn: Connection, journal: Journal, anchors: Sequence[Anchor] = ()) -> Report:

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from urllib.parse import quote
 
-from agent_core.sessions.sql.failures import StoreError
+from agent_core.errors import StoreError
 
 DATABASE = "sessions.db"
 LOCK = "lock"

@@ -5,10 +5,6 @@ import sqlite3
 from agent_core.errors import RunError
 
 
-class StoreError(ValueError):
-    """The store cannot be opened. One sentence, for the command line; it holds no password."""
-
-
 def unavailable(error: BaseException) -> RunError:
     """What a run is told where the store failed. The detail is the error's name and never its text, which
     may hold what was to be stored."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, bindparam, func, insert, inspect, select, update
 
+from agent_core.errors import StoreError
 from agent_core.sessions.journal.anchor_file import IDENTITY
-from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.tables import meta
 
 Migration = Sequence[str] | Callable[[Connection], None]

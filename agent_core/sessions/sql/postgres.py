@@ -17,8 +17,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from agent_core.errors import RunError
-from agent_core.sessions.sql.failures import StoreError, error_of_driver, unavailable
+from agent_core.errors import RunError, StoreError
+from agent_core.sessions.sql.failures import error_of_driver, unavailable
 from agent_core.sessions.sql.work import Work, look
 
 CONNECT = 5.0

@@ -20,9 +20,9 @@ from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from agent_core.errors import CoreError, RunError
+from agent_core.errors import CoreError, RunError, StoreError
 from agent_core.sessions.sql.database_file import DatabaseFile
-from agent_core.sessions.sql.failures import StoreError, error_of_driver, name_of, unavailable
+from agent_core.sessions.sql.failures import error_of_driver, name_of, unavailable
 from agent_core.sessions.sql.work import Work, look
 
 logger = logging.getLogger(__name__)

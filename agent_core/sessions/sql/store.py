@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_core.errors import RunError
+from agent_core.errors import RunError, StoreError
 from agent_core.sessions.entries import Entry, SessionKey, now_ms
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
@@ -11,7 +11,6 @@ from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.records import Records
 from agent_core.sessions.sql import transactions
 from agent_core.sessions.sql.continuity import Continuity
-from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.records import SqlRecords
 from agent_core.sessions.sql.work import Backend, Work

@@ -12,9 +12,9 @@ from agent_core.errors import RunError
 from agent_core.messages import Message
 from agent_core.sessions.entries import Entry, SessionKey, message_entry
 from agent_core.sessions.history import history_of
-from agent_core.sessions.opening import open_store
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Lease, Store
 from tests.postgres import fresh_database
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_core.errors import StoreError
 from agent_core.sessions.data_dir import FILES
-from agent_core.sessions.opening import open_store
-from agent_core.sessions.sql.failures import StoreError
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 
 

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.opening import open_store
 from agent_core.sessions.records import BESIDE, InMemoryRecords, Record, Records
 from agent_core.sessions.sql.records import SqlRecords
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 from tests.agent_core.sessions.stores import die, fails, fill, key, opened, take
 from tests.postgres import fresh_database

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from agent_core.messages import Message
 from agent_core.sessions.entries import SessionKey, end_entry, message_entry, run_entry, titled_entry
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import SessionPutBack
 from app.command.sessions import sessions
 from tests.postgres import PostgresServer, fresh_database, postgres_server

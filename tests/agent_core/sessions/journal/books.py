@@ -14,7 +14,8 @@ from agent_core.messages import Message
 from agent_core.sessions.entries import Entry, SessionKey, end_entry, message_entry, run_entry, titled_entry
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
-from agent_core.sessions.journal.verify import Report, verify
+from agent_core.sessions.journal.report import Report
+from agent_core.sessions.journal.verify import verify
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.tables import entries, meta, sessions, tombstones
 

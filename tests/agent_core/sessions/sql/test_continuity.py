@@ -15,10 +15,10 @@ from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.journal.verify import verify
-from agent_core.sessions.opening import open_store
 from agent_core.sessions.sql.migrations import MIGRATIONS, migrate
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Lease, LeaseLost, SessionPutBack
 from tests.agent_core.sessions.sql.sqlite_stores import opened, run_sql
 from tests.agent_core.sessions.stores import KEY, entry, fails, fill, key, take, texts

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, inspect, text
 
-from agent_core.errors import RunError
-from agent_core.sessions.opening import open_store
-from agent_core.sessions.sql.failures import StoreError
+from agent_core.errors import RunError, StoreError
 from agent_core.sessions.sql.migrations import MIGRATIONS, Migration, migrate
 from agent_core.sessions.sql.postgres import PostgresBackend
 from agent_core.sessions.sql.sqlite import SqliteBackend
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.tables import DatabaseClock, metadata
 from agent_core.sessions.sql.work import Backend, Work
+from agent_core.sessions.storage import open_store
 from tests.postgres import fresh_database
 
 SECOND = ("ALTER TABLE sessions ADD COLUMN colour TEXT", "CREATE TABLE extras (id {id}, data {bytes}, at {float})")

@@ -11,14 +11,13 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from agent_core.errors import RunError
+from agent_core.errors import RunError, StoreError
 from agent_core.sessions.entries import Entry, SessionKey
-from agent_core.sessions.opening import open_store
 from agent_core.sessions.sql import postgres, transactions
-from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.postgres import PostgresBackend
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
+from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import LeaseLost
 from tests.agent_core.sessions.stores import KEY, entry, fails, key, take
 from tests.postgres import PostgresServer, postgres_server, postgres_url

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.sessions.opening import open_store
+from agent_core.errors import StoreError
 from agent_core.sessions.sql import sqlite
-from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.store import SqlStore
+from agent_core.sessions.storage import open_store
 from tests.agent_core.sessions.sql.sqlite_stores import count_commits, held_up, opened, run_sql
 from tests.agent_core.sessions.stores import KEY, entry, fails, fill, key, take
 
@@ -122,7 +122,7 @@ async def test_a_process_that_forgets_to_close_the_store_ends_all_the_same(tmp_p
     script = f"""
 import asyncio
 from pathlib import Path
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 async def main():
     store = await open_store("sqlite", Path({str(tmp_path)!r}), lease_seconds=30)
     await store.renew("w")
@@ -176,7 +176,7 @@ def test_the_store_in_memory_imports_no_database() -> None:
     script = """
 import asyncio, sys
 from pathlib import Path
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 asyncio.run(open_store("memory", Path("unused"), lease_seconds=30))
 assert not Path("unused").exists()
 print([name for name in ("sqlalchemy", "asyncpg", "greenlet", "jsonpatch") if name in sys.modules])
@@ -231,7 +231,7 @@ import asyncio, sys
 from pathlib import Path
 from agent_core.messages import Message
 from agent_core.sessions.entries import SessionKey, message_entry
-from agent_core.sessions.opening import open_store
+from agent_core.sessions.storage import open_store
 
 async def work(store, number):
     key = SessionKey(user_id="u", session_id=f"s{number}")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from agent_core.sessions.opening import open_store
+from agent_core.errors import StoreError
 from agent_core.sessions.sql import database_file
-from agent_core.sessions.sql.failures import StoreError
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
+from agent_core.sessions.storage import open_store
 from tests.agent_core.sessions.sql.sqlite_stores import held_up, opened, run_sql
 from tests.agent_core.sessions.stores import KEY, entry, fails, fill, key, take
 

@@ -1,4 +1,4 @@
-"""Opens what `ostinato sessions …` reads: the key, the anchors, and the database, which it leaves as it is."""
+"""Reads a whole database for its operator: its journal's key, its anchors and one state of it, which stays as it is."""
 
 import asyncio
 import fcntl
@@ -13,57 +13,56 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from agent_core.errors import StoreError
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key
-from agent_core.sessions.journal.verify import Report, verify
+from agent_core.sessions.journal.report import Report
+from agent_core.sessions.journal.verify import verify
 from agent_core.sessions.sql.database_file import DATABASE, LOCK
 from agent_core.sessions.sql.failures import name_of
-from app.settings import Settings
 
 _CONNECT = 10.0  # seconds
 
-# All of it is read, in the order of the keys: neither a time limit nor a sort of the whole table is wanted.
+# All of it is read, in the order of the keys: a time limit would end it, and a sort would copy the whole table.
 _PATIENTLY = ("statement_timeout = 0", "idle_in_transaction_session_timeout = 0", "enable_sort = off")
-
-
-class NotVerified(ValueError):
-    """The journal cannot be checked; the text is one sentence without secrets."""
-
 
 T = TypeVar("T")
 Reading = Callable[[Connection, Journal, Sequence[Anchor]], T]
 
 
-def check(settings: Settings, anchors: Sequence[Path]) -> Report:
-    """Verify the settings' database against these anchor files. Raises NotVerified."""
-    return read_database(settings, anchors, verify)
+def verify_database(where: str, data_dir: Path, anchors: Sequence[Path], *, journal_key: str | None = None) -> Report:
+    """Verify the database against these anchor files. Raises StoreError."""
+    return read_database(where, data_dir, anchors, verify, journal_key=journal_key)
 
 
-def read_database(settings: Settings, anchors: Sequence[Path], read: Reading[T]) -> T:
-    """What `read` finds in one state of the settings' database, of which no server is ahead: it is given the
-    journal, and copies of these anchor files that are older. Raises NotVerified."""
-    if settings.store == "memory":
-        raise NotVerified("Sessions in memory leave no journal: there is nothing to verify.")
-    database = (settings.data_dir / DATABASE).absolute()
-    if settings.store == "sqlite" and not database.is_file():
-        raise NotVerified(f"{database}: there is no such file.")
+def read_database(
+    where: str, data_dir: Path, anchors: Sequence[Path], read: Reading[T], *, journal_key: str | None = None
+) -> T:
+    """What `read` finds in one state of the database. It gets the journal, and copies of the anchor files that are
+    older than that state. Raises StoreError."""
+    if where == "memory":
+        raise StoreError("Sessions in memory leave no journal: there is nothing to verify.")
+    database = (data_dir / DATABASE).absolute()
+    if where == "sqlite" and not database.is_file():
+        raise StoreError(f"{database}: there is no such file.")
     try:
-        journal = Journal(read_key(settings.data_dir, settings.journal_key.get_secret_value(), create=False))
+        journal = Journal(read_key(data_dir, journal_key, create=False))
         with _copies(anchors) as copies:
-            if settings.store == "sqlite":
+            if where == "sqlite":
                 return _read_sqlite(database, lambda conn: read(conn, journal, copies))
-            return asyncio.run(_read_postgres(settings.store, lambda conn: read(conn, journal, copies)))
+            return asyncio.run(_read_postgres(where, lambda conn: read(conn, journal, copies)))
     except (SQLAlchemyError, sqlite3.Error) as exc:
-        raise NotVerified(f"The database cannot be read to its end ({name_of(exc)}).") from None
-    except ValueError as exc:  # the journal's and the store's, sentences too
-        raise NotVerified(str(exc)) from None
+        raise StoreError(f"The database cannot be read to its end ({name_of(exc)}).") from None
+    except StoreError:
+        raise
+    except ValueError as exc:  # the key's and the journal's, sentences too
+        raise StoreError(str(exc)) from None
 
 
 @contextmanager
 def _copies(paths: Sequence[Path]) -> Iterator[list[Anchor]]:
-    """The anchors as they are now. Servers go on writing to theirs, which would soon be ahead of the state
-    of the database that is read."""
+    """The anchors as they are now. Servers write on to theirs, which would soon be ahead of the state that is read."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ostinato-")))
         copies = []
@@ -71,7 +70,7 @@ def _copies(paths: Sequence[Path]) -> Iterator[list[Anchor]]:
             try:
                 anchor = Anchor(path, write=False)
             except OSError as exc:
-                raise NotVerified(f"{path}: the anchor cannot be read ({exc.strerror}).") from None
+                raise StoreError(f"{path}: the anchor cannot be read ({exc.strerror}).") from None
             stack.callback(anchor.close)
             copy = Anchor(folder / str(number))
             stack.callback(copy.close)
@@ -93,7 +92,7 @@ def _read_sqlite(path: Path, read: Callable[[Connection], T]) -> T:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """No server opens the database meanwhile: see sqlite.py for what two connections can do to it."""
+    """Keep servers from opening the database: sqlite.py says what two connections can do to it."""
     path = data_dir / LOCK
     if not path.exists():  # a copy
         yield
@@ -101,12 +100,12 @@ def _locked(data_dir: Path) -> Iterator[None]:
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as exc:
-        raise NotVerified(f"{path} cannot be opened ({exc.strerror}).") from None
+        raise StoreError(f"{path} cannot be opened ({exc.strerror}).") from None
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise NotVerified(f"A server is using {data_dir}: stop it, or verify a copy of the folder.") from None
+            raise StoreError(f"A server is using {data_dir}: stop it, or verify a copy of the folder.") from None
         yield
     finally:
         os.close(file)
@@ -114,11 +113,11 @@ def _locked(data_dir: Path) -> Iterator[None]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     log = Path(f"{path}-wal")
-    # Without a log the file is all there is, and reading it so leaves no new files beside it.
+    # Without a log the file is complete, and `immutable` makes no new files beside it.
     plain = not log.exists() or not log.stat().st_size
     uri = f"{path.as_uri()}?mode=ro{'&immutable=1' if plain else ''}"
     conn = sqlite3.connect(uri, uri=True, isolation_level=None)
-    # Text that is none is something to report, not an error.
+    # Bytes that are no UTF-8 are something to report, not an error.
     conn.text_factory = lambda raw: raw.decode(errors="surrogateescape")
     return conn
 
@@ -128,7 +127,7 @@ async def _read_postgres(url: str, read: Callable[[Connection], T]) -> T:
         import asyncpg
         from sqlalchemy.ext.asyncio import create_async_engine
     except ImportError:
-        raise NotVerified('PostgreSQL needs its driver: pip install "ostinato[postgres]".') from None
+        raise StoreError('PostgreSQL needs its driver: pip install "ostinato[postgres]".') from None
     from agent_core.sessions.sql.postgres import read_url
 
     dsn, _ = read_url(url)
@@ -146,6 +145,6 @@ async def _read_postgres(url: str, read: Callable[[Connection], T]) -> T:
                 await conn.execute(text(f"SET LOCAL {setting}"))
             return await conn.run_sync(read)
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as exc:
-        raise NotVerified(f"The PostgreSQL database cannot be read ({name_of(exc)}).") from None
+        raise StoreError(f"The PostgreSQL database cannot be read ({name_of(exc)}).") from None
     finally:
         await engine.dispose()
