@@ -25,19 +25,14 @@ from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, new_id
 from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
+from agent_core.names import SessionKey
 from agent_core.react.scope import Nowhere, Sink
 from agent_core.react.stopping import StopReason
 from agent_core.run import Outside, Run
 from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
 from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
-from agent_core.sessions.entries import (
-    Entry,
-    SessionKey,
-    message_entry,
-    titled_entry,
-    weight_of,
-)
+from agent_core.sessions.entries import Entry, message_entry, titled_entry, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import answer_of

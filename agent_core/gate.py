@@ -13,7 +13,7 @@ from collections import deque
 from typing import Literal
 
 from agent_core.errors import QueueFull, RunError, SessionBusy
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 
 
 class Gate:

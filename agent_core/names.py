@@ -1,7 +1,9 @@
-"""What may be called what, where others choose the name."""
+"""What sessions, runs and titles may be called, and the full name of a session."""
 
 import re
 import unicodedata
+
+import msgspec
 
 SESSION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 RUN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
@@ -15,16 +17,23 @@ _JOINED = re.compile(r"(?<=[^\s\u200c\u200d])[\u200c\u200d](?=[^\s\u200c\u200d])
 _BREAKING = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
+class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
+    """Whose session, and which. The user is the credential's, never the client's word."""
+
+    user_id: str
+    session_id: str
+
+
 def is_plain(text: str) -> bool:
     """Whether the text is one line without control characters and lone surrogates."""
     return not any(unicodedata.category(character) in _BREAKING for character in text)
 
 
 def is_title(text: str) -> bool:
-    """Whether a session may have this title: 1 to LONGEST_TITLE characters in one line, none of them at its
-    ends blank, none that changes the direction of others, and none invisible but the joiners within words.
+    """Whether a session may have this title: one line of 1 to LONGEST_TITLE characters, without blank ends.
 
-    Not `isprintable`, which takes a wide space and an emoji newer than this Python for unprintable.
+    Invisible characters are refused, those that change the direction included, but for joiners within words. Not by
+    `isprintable`: to it a wide space, and an emoji newer than this Python, are unprintable.
     """
     if not 0 < len(text) <= LONGEST_TITLE or text != text.strip() or not is_plain(text):
         return False

@@ -5,13 +5,13 @@ from typing import Any, Protocol
 from agent_core.agent import Agent
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.messages import Message, ToolCall
+from agent_core.names import SessionKey
 from agent_core.pairing import open_calls
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
 from agent_core.react.snapshot import snapshot_of
 from agent_core.react.stopping import StopReason
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey
 
 
 class Outside(Protocol):

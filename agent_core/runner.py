@@ -16,6 +16,7 @@ from agent_core.messages import new_id
 from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
 from agent_core.models.providers import open_model
+from agent_core.names import SessionKey
 from agent_core.react.acting import settle
 from agent_core.react.endings import End, end_entry, ended, failed, stopped_by
 from agent_core.react.lane import Lane
@@ -26,7 +27,7 @@ from agent_core.react.stopping import GRACE, Stop, Stopped, StopReason
 from agent_core.room import Room
 from agent_core.run import Outside, Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey, TitledBody, now_ms, weight_of
+from agent_core.sessions.entries import Entry, TitledBody, now_ms, weight_of
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
@@ -154,8 +155,7 @@ class Runner:
 
     @asynccontextmanager
     async def writing(self, key: SessionKey, run_id: str, *, always: bool = True) -> AsyncGenerator[Writer, None]:
-        """What a run does around its loop, for those who only write: gate, lease, load, and release. `always`
-        is the gate's."""
+        """Gate, lease, load and release, as a run has them, for those who only write. `always` is the gate's."""
         self._check_open()
         ticket = self.gate.enter(key, run_id, always=always)
         self._writers += 1

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from agent_core.engine import Engine
 from agent_core.errors import CoreError, RunError
-from agent_core.sessions.entries import SessionKey, now_ms
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import now_ms
 from agent_core.sessions.store import SessionPutBack
 from app.settings import Settings
 

@@ -13,9 +13,10 @@ from agent_core.checking.arguments import Validators
 from agent_core.events import Event
 from agent_core.gate import Ticket
 from agent_core.models.http import HttpClient
+from agent_core.names import SessionKey
 from agent_core.react.stopping import Stop
 from agent_core.room import Room
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.store import Store
 from agent_core.sessions.writer import Writer
 from agent_core.threads import SessionThreads

@@ -28,13 +28,6 @@ restored snapshot, a fork). What comes from outside is history and never work: n
 and no approval in it counts."""
 
 
-class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
-    """Whose session, and which. The user is the credential's, never the client's word."""
-
-    user_id: str
-    session_id: str
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One line of a session. `body` is JSON; `seq` counts from 1 and is given by the store."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.store import LeaseLost, Store
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of, now_ms
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, TitledBody, body_of, now_ms
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.records import InMemoryRecords
 from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo

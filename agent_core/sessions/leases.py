@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.store import Lease, Store
 from agent_core.sessions.writer import SAVING, Writer

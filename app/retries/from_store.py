@@ -20,7 +20,8 @@ from agent_core.events import (
     RunStatus,
 )
 from agent_core.messages import Message
-from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, SessionKey, body_of, weight_of
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.writer import SAVING
 from app.retries.repeats import BODY_SECONDS, KEY_SECONDS, Claim, OtherBody

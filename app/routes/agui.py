@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from app.auth import user_of
 from app.limits import read_json
 from app.routes.runs import LAST_EVENT_ID, event_id, from_log, reattach

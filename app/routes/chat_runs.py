@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from agent_core.agent import Agent
 from agent_core.messages import new_id
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from app.retries.from_store import find_earlier
 from app.retries.hidden_turns import HiddenTurn, name_of_talk, names_of_calls
 from app.retries.places import Place

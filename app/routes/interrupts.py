@@ -17,10 +17,10 @@ from agent_core.errors import InvalidRequest
 from agent_core.events import AgentEnd, Custom, FinalOutput, RequireExternalExecution, RunFailed
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import new_id
-from agent_core.names import RUN_ID
+from agent_core.names import RUN_ID, SessionKey
 from agent_core.react.opening.report import ANSWER_IGNORED
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, SessionKey, weight_of
+from agent_core.sessions.entries import Entry, weight_of
 from agent_core.sessions.leases import answer_of
 from app.agents import Roster
 from app.errors import NotFound, run_error_answer

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
 from agent_core.errors import InvalidRequest
-from agent_core.names import RUN_ID, SESSION_ID
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import RUN_ID, SESSION_ID, SessionKey
 from app.auth import user_of
 from app.errors import RETRY_SECONDS, NotFound, error_answer
 from app.runs.feeding import weight_of

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from agent_core.errors import InvalidRequest
-from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, is_title
-from agent_core.sessions.entries import Entry, MessageBody, SessionKey, body_of, weight_of
+from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, SessionKey, is_title
+from agent_core.sessions.entries import Entry, MessageBody, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import SessionInfo

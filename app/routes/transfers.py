@@ -6,10 +6,10 @@ from starlette.responses import Response
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, SessionExists
 from agent_core.messages import new_id
-from agent_core.names import SESSION_ID
+from agent_core.names import SESSION_ID, SessionKey
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
-from agent_core.sessions.entries import Entry, SessionKey, weight_of
+from agent_core.sessions.entries import Entry, weight_of
 from agent_core.sessions.leases import answer_of
 from app.errors import NotFound, Refusal
 from app.limits import read_json, read_lines

@@ -6,9 +6,9 @@ from functools import partial
 from agent_core.agent import Agent
 from agent_core.engine import Engine
 from agent_core.errors import RunError
+from agent_core.names import SessionKey
 from agent_core.run import Outside
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.leases import answer_of
 from app.runs.log import KEPT
 from app.runs.retention import Retention

@@ -9,8 +9,9 @@ from agent_core.errors import SENTENCES, Code, QueueFull, SessionBusy
 from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
 from agent_core.interrupts import Interrupt
 from agent_core.messages import new_id
+from agent_core.names import SessionKey
 from agent_core.react.snapshot import tell
-from agent_core.sessions.entries import EndBody, Entry, RunBody, SessionKey, body_of, weight_of
+from agent_core.sessions.entries import EndBody, Entry, RunBody, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
 from converters.agui.dialect import Dialect, dialect_of

@@ -15,7 +15,8 @@ from time import monotonic
 import httpx
 
 from agent_core.messages import Message
-from agent_core.sessions.entries import SessionKey, end_entry, message_entry, run_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import end_entry, message_entry, run_entry
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 from app.settings import Settings

@@ -9,8 +9,8 @@ from agent_core import Agent, Engine, Message, Rule
 from agent_core.errors import InvalidRequest, QueueFull
 from agent_core.gate import Gate
 from agent_core.messages import ToolCall
+from agent_core.names import SessionKey
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey
 from agent_core.tools.base import ToolSpec
 from tests.agent_core.react.agents import add
 from tests.doubles import ScriptedModel, calls, says

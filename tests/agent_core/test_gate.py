@@ -7,7 +7,7 @@ import pytest
 
 from agent_core.errors import QueueFull, RunError, SessionBusy
 from agent_core.gate import Gate
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 
 KEY = SessionKey(user_id="u", session_id="s")
 

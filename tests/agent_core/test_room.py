@@ -6,9 +6,9 @@ import pytest
 
 from agent_core.agent import Agent
 from agent_core.engine import Engine
+from agent_core.names import SessionKey
 from agent_core.react.turn import COPIES
 from agent_core.room import Room
-from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.in_memory import InMemoryStore
 from tests.doubles import Collected, ScriptedModel, says
 

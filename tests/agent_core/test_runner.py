@@ -12,12 +12,13 @@ from agent_core.context import RunContext
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.messages import Message
+from agent_core.names import SessionKey
 from agent_core.pairing import paired
 from agent_core.react.lane import Lane
 from agent_core.react.scope import Nowhere
 from agent_core.sessions import leases as leases_module
 from agent_core.sessions import writer as writer_module
-from agent_core.sessions.entries import Entry, SessionKey, message_entry
+from agent_core.sessions.entries import Entry, message_entry
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.store import Lease, LeaseLost

@@ -15,7 +15,8 @@ from agent_core.interrupts import Decision
 from agent_core.messages import Message
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece
 from agent_core.models.http import HttpClient
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.store import Lease

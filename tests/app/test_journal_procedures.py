@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.sessions.entries import SessionKey, end_entry, run_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import end_entry, run_entry
 from agent_core.sessions.journal.anchor import ANCHOR_FILE
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import SessionPutBack, Store

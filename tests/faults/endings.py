@@ -15,7 +15,8 @@ from time import monotonic
 import httpx
 import pytest
 
-from agent_core.sessions.entries import EndBody, SessionKey, body_of
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import EndBody, body_of
 from agent_core.sessions.storage import open_store
 from tests.faults.client import asking, calling, finish, follow
 from tests.faults.gatehouse import Gatehouse

@@ -7,7 +7,8 @@ from time import monotonic
 
 import httpx
 
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.store import Store
 from tests.faults.client import asking, calling, finish, follow, streaming
 from tests.faults.ledger import Ear, Ledger, check_effects

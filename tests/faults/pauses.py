@@ -16,7 +16,8 @@ from random import Random
 
 import httpx
 
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 from tests.faults.client import Refused, asking, calling, finish, follow

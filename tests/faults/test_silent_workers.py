@@ -9,8 +9,9 @@ import asyncpg
 import pytest
 
 from agent_core.messages import Message
+from agent_core.names import SessionKey
 from agent_core.sessions import heartbeat
-from agent_core.sessions.entries import SessionKey, message_entry
+from agent_core.sessions.entries import message_entry
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.storage import open_store
 from tests.app.doubles import until

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from agent_core import Agent, tool
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from app.settings import Settings
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, calls, says

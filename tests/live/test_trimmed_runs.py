@@ -5,7 +5,8 @@ import asyncio
 from agent_core import Agent
 from agent_core.errors import ModelError
 from agent_core.messages import Message
-from agent_core.sessions.entries import SessionKey, message_entry, run_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import message_entry, run_entry
 from app.settings import Settings
 from tests.app.doubles import Running, until
 from tests.doubles import ScriptedModel, says

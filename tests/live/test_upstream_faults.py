@@ -7,7 +7,7 @@ import pytest
 from agent_core import Agent, tool
 from agent_core.messages import Message
 from agent_core.models.openai_chat import OpenAIChat
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.history import history_of
 from app.settings import Settings
 from tests.app.doubles import Running

@@ -9,7 +9,8 @@ not, since whoever can change an entry can change the answer of a check that run
 import hmac
 import struct
 
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 
 _ENTRY = struct.Struct(">cQIIII")
 _GENESIS = struct.Struct(">cQII")

@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import MsgspecError
 
-from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, TitledBody, body_of
 from agent_core.sessions.journal.chain import Journal
 
 UNLIKE = (AttributeError, TypeError, ValueError, struct.error)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 
 LISTED = 20
 """Findings that a report holds; the others are only counted."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.check import UNLIKE, ChainCheck, Slot

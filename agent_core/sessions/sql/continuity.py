@@ -12,7 +12,7 @@ import logging
 from sqlalchemy import Connection
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.anchor_file import is_identity
 from agent_core.sessions.sql import statements

@@ -30,7 +30,8 @@ from sqlalchemy import (
 # PostgreSQL's ON CONFLICT is SQLite's too, and SQLAlchemy compiles it for both.
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from agent_core.sessions.entries import SessionKey, now_ms
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import now_ms
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.records import BESIDE, MOST, MOST_OF_USER, Record
 from agent_core.sessions.sql.tables import DatabaseClock, records, workers

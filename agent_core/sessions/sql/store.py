@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent_core.errors import RunError, StoreError
-from agent_core.sessions.entries import Entry, SessionKey, now_ms
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, now_ms
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key

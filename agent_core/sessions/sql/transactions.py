@@ -13,7 +13,8 @@ from sqlalchemy import Connection, delete
 from sqlalchemy.util import await_only
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import Entry, SessionKey, TitledBody, body_of
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, TitledBody, body_of
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.sql import statements

@@ -8,7 +8,7 @@ from agent_core.engine import Engine
 from agent_core.errors import ToolError
 from agent_core.events import Event, ToolResultEnd
 from agent_core.messages import Message
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.history import history_of
 from agent_core.tools.function import tool
 from tests.doubles import ScriptedModel, Step

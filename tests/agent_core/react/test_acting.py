@@ -11,9 +11,9 @@ from agent_core.context import ToolContext
 from agent_core.engine import Engine
 from agent_core.errors import ToolError
 from agent_core.events import AgentEnd, Custom
+from agent_core.names import SessionKey
 from agent_core.permissions import Permissions, Rule
 from agent_core.react.calls.tool_call import LARGEST_CUSTOM, LONGEST_RESULT
-from agent_core.sessions.entries import SessionKey
 from agent_core.tools.function import tool
 from tests.agent_core.react.agents import add, agent_of, results
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says

@@ -13,10 +13,11 @@ from agent_core.errors import ModelError, RunError
 from agent_core.events import AgentEnd, Event, ExceedMaxIters, RunFailed, TextDelta
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import CallPiece, ModelRequest, TextPiece, ThinkingPiece, UsagePiece
+from agent_core.names import SessionKey
 from agent_core.react.loop import BROKEN_OFF, NO_ANSWER, NO_SUMMARY, summarize
 from agent_core.react.turn import CLOSING
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey, message_entry, started_entry
+from agent_core.sessions.entries import message_entry, started_entry
 from agent_core.tools.function import tool
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import agent_of, results, stored

@@ -6,9 +6,9 @@ from agent_core.errors import ModelError, RunError
 from agent_core.events import AgentEnd, Event, Fallback, ModelCallEnd, RunFailed, TextDelta, ToolResultStart
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import CutPiece, ModelOptions, TextPiece, UsagePiece
+from agent_core.names import SessionKey
 from agent_core.run import Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import add, agent_of
 from tests.agent_core.react.test_client_tools import PICK

@@ -9,8 +9,8 @@ import pytest
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.events import AgentEnd, Progress, ToolResultEnd
 from agent_core.messages import MediaPart, TextPart
+from agent_core.names import SessionKey
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import SessionKey
 from agent_core.sessions.history import history_of
 from tests.agent_core.test_approval import yes
 from tests.agent_core.test_state import said, stored

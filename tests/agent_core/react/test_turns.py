@@ -22,6 +22,7 @@ from agent_core.guards.watch import rewatched
 from agent_core.interrupts import Answer
 from agent_core.messages import Message, TextPart, ToolCall, new_id
 from agent_core.models.base import ModelRequest, Piece, UsagePiece
+from agent_core.names import SessionKey
 from agent_core.pairing import open_calls, paired
 from agent_core.run import Run
 from agent_core.run_input import RunInput
@@ -29,7 +30,6 @@ from agent_core.sessions.entries import (
     EndBody,
     Entry,
     RunBody,
-    SessionKey,
     body_of,
     end_entry,
     message_entry,

@@ -11,13 +11,13 @@ from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import RunError
 from agent_core.events import AgentEnd, Event, MessagesSnapshot, RunFailed, StateDelta, StateSnapshot, ToolResultEnd
 from agent_core.messages import Message, ToolCall
+from agent_core.names import SessionKey
 from agent_core.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions import writer as writer_module
 from agent_core.sessions.entries import (
     Entry,
     MessageBody,
-    SessionKey,
     body_of,
     end_entry,
     message_entry,

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from agent_core.errors import RunError
 from agent_core.messages import Message
-from agent_core.sessions.entries import Entry, SessionKey, message_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, message_entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work

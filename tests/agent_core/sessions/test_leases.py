@@ -11,8 +11,9 @@ from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
 from agent_core.messages import Message
 from agent_core.models.base import TextPiece
+from agent_core.names import SessionKey
 from agent_core.sessions import leases as leases_module
-from agent_core.sessions.entries import SessionKey, message_entry
+from agent_core.sessions.entries import message_entry
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases

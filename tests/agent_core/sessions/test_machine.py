@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sqlalchemy import create_engine
 
 from agent_core.messages import Message
-from agent_core.sessions.entries import SessionKey, end_entry, message_entry, rewound_entry, run_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import end_entry, message_entry, rewound_entry, run_entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal

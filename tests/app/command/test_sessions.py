@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent_core.messages import Message
-from agent_core.sessions.entries import SessionKey, end_entry, message_entry, run_entry, titled_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import end_entry, message_entry, run_entry, titled_entry
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import SessionPutBack
 from app.command.sessions import sessions

@@ -11,7 +11,8 @@ import pytest
 from agent_core import Agent
 from agent_core.errors import RunError
 from agent_core.messages import Message
-from agent_core.sessions.entries import Entry, SessionKey, run_entry, state_entry, titled_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, run_entry, state_entry, titled_entry
 from app.main import create_app
 from app.routes import transfers
 from app.settings import Settings

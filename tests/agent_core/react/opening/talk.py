@@ -16,9 +16,10 @@ from agent_core.events import AgentEnd, Custom, Event, MessagesSnapshot, Rewound
 from agent_core.interrupts import Answer
 from agent_core.messages import Message, Role, ToolCall
 from agent_core.models.base import ModelRequest
+from agent_core.names import SessionKey
 from agent_core.run import Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import MessageBody, SessionKey, body_of
+from agent_core.sessions.entries import MessageBody, body_of
 from agent_core.sessions.history import History, history_of
 from agent_core.tools.base import ToolSpec
 from agent_core.tools.function import tool

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, NullPool, create_engine, insert
 
 from agent_core.messages import Message
-from agent_core.sessions.entries import Entry, SessionKey, end_entry, message_entry, run_entry, titled_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry, titled_entry
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.report import Report

@@ -2,7 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.journal.chain import Journal
 
 JOURNAL = Journal(b"k" * 32)

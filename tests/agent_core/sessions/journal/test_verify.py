@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from agent_core.sessions.entries import SessionKey, state_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import state_entry
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.report import LISTED

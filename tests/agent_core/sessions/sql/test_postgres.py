@@ -12,7 +12,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from agent_core.errors import RunError, StoreError
-from agent_core.sessions.entries import Entry, SessionKey
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.sql import postgres, transactions
 from agent_core.sessions.sql.postgres import PostgresBackend
 from agent_core.sessions.sql.store import SqlStore

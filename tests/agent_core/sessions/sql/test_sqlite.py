@@ -230,7 +230,8 @@ KILLED = """
 import asyncio, sys
 from pathlib import Path
 from agent_core.messages import Message
-from agent_core.sessions.entries import SessionKey, message_entry
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import message_entry
 from agent_core.sessions.storage import open_store
 
 async def work(store, number):
