@@ -105,7 +105,7 @@ ORDER = (
     "agent_core.sessions.leases",
     "agent_core.gate",
     "agent_core.react.stopping",
-    "agent_core.react.calls.edit",
+    "agent_core.edits",
     "agent_core.sessions.copies.fork",
     "agent_core.sessions.copies.snapshot",
     "agent_core.sessions.copies.validate",
@@ -249,3 +249,57 @@ def test_no_file_is_longer_than_330_lines() -> None:
         name: len(path.read_text(encoding="utf-8").splitlines()) for floor in ALLOWED for name, path in modules(floor)
     }
     assert {name: length for name, length in lengths.items() if length > 330} == {}
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of folders of which each is imported by all others, if only by way of some."""
+
+    def reached(start: str) -> set[str]:
+        found, left = set[str](), [start]
+        while left:
+            for each in edges.get(left.pop(), ()):
+                if each not in found:
+                    found.add(each)
+                    left.append(each)
+        return found
+
+    after = {folder: reached(folder) for folder in edges}
+    groups = {tuple(sorted(each for each in found if folder in after.get(each, ()))) for folder, found in after.items()}
+    return sorted(list(group) for group in groups if group)
+
+
+def folder_edges(imported: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Which folder imports which: of two modules the folders in which their names begin to differ."""
+    edges: dict[str, set[str]] = {}
+    for name, found in imported.items():
+        for other in found:
+            mine, theirs = name.split("."), other.split(".")
+            at = next(place for place, (one, two) in enumerate(zip(mine, theirs, strict=False)) if one != two)
+            if at < len(mine) - 1 and at < len(theirs) - 1:
+                edges.setdefault(".".join(mine[: at + 1]), set()).add(".".join(theirs[: at + 1]))
+    return edges
+
+
+def real_imports() -> dict[str, set[str]]:
+    real = {name: path for floor in ALLOWED for name, path in modules(floor) if path.name != "__init__.py"}
+    return {name: {found for found in imports(parsed(path)) if found in real} for name, path in real.items()}
+
+
+def test_no_two_folders_import_each_other() -> None:
+    assert circles(folder_edges(real_imports())) == []
+
+
+def test_a_circle_of_folders_would_be_noticed() -> None:
+    found = {"a.b.x": {"a.c.y"}, "a.c.f.z": {"a.d.z"}, "a.d.z": {"a.b.w"}, "a.e.x": {"a.e.f.y"}, "a.e.f.y": {"a.e.z"}}
+    assert circles(folder_edges(found)) == [["a.b", "a.c", "a.d"]]
+
+
+def test_no_function_fills_more_than_a_screen() -> None:
+    functions = {
+        f"{name}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for floor in ALLOWED
+        for name, path in modules(floor)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {name: lines for name, lines in functions.items() if lines > 50} == {}

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from agent_core.edits import with_edit
 from agent_core.events import RequireExternalExecution, RequireUserConfirm, RunStatus
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id
 from agent_core.pairing import open_calls, result_of
 from agent_core.react.calls.batch import Job, run_batch
-from agent_core.react.calls.edit import with_edit
 from agent_core.react.calls.result import answer, edit_for, make_blocked, make_result, store_outcome, store_wait, tell
 from agent_core.react.calls.tool_call import Outcome, call_tool
 from agent_core.react.calls.verdict import Verdict, judge
@@ -21,13 +21,14 @@ Judged = Sequence[tuple[ToolCall, Verdict]]
 
 
 async def act(lane: Lane, message: Message) -> RunStatus | None:
-    """Store the message and answer its calls. Returns how the run ends where calls are left that wait for
-    something outside, else None.
+    """Store the message and answer its calls. Returns how the run ends if some calls wait for something outside, else
+    None.
 
-    The guards see each call here and once, whoever is to run it, and before anybody is asked about it. The calls
-    that are cleared to run are stored as started together with the message: after a crash, nobody runs one of them
-    again. Where one call must be asked about, those beside it wait with it. A failing tool is a result; what comes up
-    from here is Stopped, or the store's failure, and then `settle` answers what is open.
+    The guards see each call once, here: before a person is asked, and whoever runs it. Calls that are cleared to run
+    are stored as started together with the message, so that nobody runs one again after a crash. Where a person must be
+    asked about one call, those beside it wait with it.
+
+    A failing tool is a result. Raises Stopped, or RunError where the store failed: `settle` then answers what is open.
     """
     blocks = lane.watch.asked(message.tool_calls)
     judged: list[tuple[ToolCall, Verdict]] = []
@@ -59,9 +60,12 @@ async def act(lane: Lane, message: Message) -> RunStatus | None:
 
 
 async def act_again(lane: Lane) -> RunStatus | None:
-    """Go on with the calls that an earlier run left open, as `act` does: those that a person has agreed to,
-    those that waited beside them, those that had not started, and those of idempotent tools, under the keys that
-    they had. Any other that had begun was interrupted. As long as one waits for its answer, none is run."""
+    """Go on, as `act` does, with the calls that an earlier run left open.
+
+    Run those that a person has approved, those that waited beside them, those that had not started, and those of
+    idempotent tools under the keys that they had. A call that had begun otherwise is interrupted. While one waits for
+    its answer, none runs.
+    """
     history = lane.history
     ours = history.not_the_clients
     calls = [call for call in open_calls(history.messages) if call.name in lane.tools or call.id in ours]
@@ -79,7 +83,7 @@ async def act_again(lane: Lane) -> RunStatus | None:
 
 
 def left_waiting(lane: Lane) -> RunStatus | None:
-    """How the run ends where calls at the history's tail wait for somebody, and say so; None where none does."""
+    """Tell which calls at the history's tail wait for somebody. Returns how the run ends then, None if none waits."""
     history = lane.history
     calls, pending = waiting_for_client(history.messages, lane.tools, history.not_the_clients), history.pending
     if calls:
@@ -91,7 +95,7 @@ def left_waiting(lane: Lane) -> RunStatus | None:
 
 
 def _ask(lane: Lane, judged: Judged) -> list[Interrupt]:
-    """What a person must be asked."""
+    """The interrupts for those calls that a person must approve."""
     now, seconds = now_ms(), lane.agent.approval_seconds
     return [
         Interrupt(
@@ -114,7 +118,7 @@ def _says(lane: Lane, call: ToolCall, name: str) -> bool:
 
 
 def _clear(lane: Lane, judged: Judged) -> dict[str, str]:
-    """The calls that are going to be run, each with its idempotency key."""
+    """The calls that will run, each with its idempotency key."""
     return {call.id: lane.key_of(call) for call, verdict in judged if verdict.kind == "run"}
 
 
@@ -131,7 +135,7 @@ def _note(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) ->
 
 
 async def _carry_out(lane: Lane, reply_id: str, judged: Judged) -> None:
-    """Run the calls, or say why not; those of the client stay open."""
+    """Run the calls, or store why not. The client's calls stay open."""
     most = lane.agent.max_parallel_tool_calls if lane.agent.parallel_tool_calls else 1
     jobs = [
         Job(exclusive=_says(lane, call, "exclusive"), work=partial(_answer_call, lane, reply_id, call, verdict))
@@ -164,7 +168,7 @@ STATUSES: Mapping[str, ResultStatus] = {
     "foreign": "not_run",
     "begun": "interrupted",
 }
-"""How the result of a call is marked that is not run; the others are errors."""
+"""The status of the result of a call that is not run, by verdict; `error` for any other."""
 
 
 def _refusal(verdict: Verdict) -> Outcome:
@@ -172,12 +176,11 @@ def _refusal(verdict: Verdict) -> Outcome:
 
 
 async def settle(lane: Lane, reason: str = "", *, keep_asked: bool = False) -> None:
-    """Answer every call that this run leaves open, so that the session stays valid: one that had started
-    was interrupted, the others were not run.
+    """Answer every call that this run leaves open, so that the session stays valid. A call that had started was
+    interrupted; the others were not run.
 
-    With `keep_asked`, calls that a person was asked about, and those beside them, stay open as long as they
-    have not begun, and those that wait for an operation too: a run that failed must not use up an approval, nor
-    lose a result.
+    With `keep_asked`, some stay open: those that wait for an operation, and, unless they have begun, those that a
+    person was asked about and those beside them. A failed run must not use up an approval or lose a result.
     """
     await lane.scope.writing.quiet()  # what a call that was cut off has still stored counts
     calls = open_calls(lane.history.messages)

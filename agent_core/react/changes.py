@@ -1,4 +1,4 @@
-"""A change of the session's state: from what a call has made of its copy to what is stored and told."""
+"""A change of the session's state: from a call's edit of its copy to what is stored and told."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from agent_core.sessions.state import MOST_PATCHES, as_json, patch_between, same
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEdit:
-    """What a call has made of its copy of the state, which was `before`."""
+    """A call's edit of its copy of the state, which was `before`."""
 
     before: Any
     after: Any
@@ -22,8 +22,8 @@ class StateEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """The state as it stands from now on, the patch that makes it of what it was, and what all patches since the last
-    whole value weigh with it: nothing where the value is stored `whole`."""
+    """The new state, and the patch that leads to it. `whole`: the value is stored, and not the patch. `weight` is
+    that of all patches since the last whole value."""
 
     value: Any
     patch: Patch
@@ -35,7 +35,7 @@ class StateChange:
         return StateBody(value=self.value) if self.whole else StateBody(patch=self.patch)
 
     def move(self, history: History) -> None:
-        """The change is stored: the history has it too."""
+        """The change is stored: apply it to the history."""
         history.state, history.state_patches = self.value, self.weight
         if self.whole:
             history.misfits = 0
@@ -50,7 +50,7 @@ def change_to(value: Any, history: History) -> StateChange | None:
 
 
 def change_behind(first: StateChange | None, value: Any, history: History) -> StateChange | None:
-    """The same behind another change, which the history does not have yet."""
+    """The same, following another change that the history does not have yet."""
     return change_to(value, history) if first is None else _change(first.value, value, first.weight, anew=False)
 
 

@@ -95,19 +95,19 @@ class Lane:
             self.emit(AgentStart, agent=self.agent.name)
 
     def watch_over(self, acted: Iterable[Message]) -> None:
-        """Begin with the guards as they stand after these answers and results of the turn."""
+        """Set the guards as they stand after these answers and results of the turn."""
         # A user's own Tool may not say whether it is repeatable.
         repeatable = frozenset(name for name, tool in self.tools.items() if getattr(tool, "repeatable", False))
         self.watch = rewatched(self.agent.guards, repeatable, acted)
         self.offer_what_is_left()
 
     def offer_what_is_left(self) -> None:
-        """Offer no tool any more that the guards have taken away."""
+        """Take out of `offered` what the guards have disabled."""
         if self.watch.disabled:
             self.offered = tuple(spec for spec in self.offered if spec.name not in self.watch.disabled)
 
     def tripped(self, trip: Trip, reply_id: str = "") -> None:
-        """Tell that a guard has tripped, and offer no more what it took away."""
+        """Tell that a guard has tripped, and stop offering what it disabled."""
         self.emit(
             Guard,
             reply_id=reply_id,
@@ -140,13 +140,13 @@ class Lane:
         self.add(message)
 
     def add(self, message: Message) -> None:
-        """A message is stored: the history has it too."""
+        """The message is stored: add it to the history."""
         self.history.add(message)
         if message.role == "assistant":
             self.reply = None  # it is this message now
 
     def changed(self, change: StateChange) -> None:
-        """A change of the session's state is stored: the history has it too, and it is told."""
+        """The change of the state is stored: apply it to the history, and tell it."""
         change.move(self.history)
         if self.told_state:
             self.emit(StateDelta, patch=change.patch, size=size_of_json(to_json(change.patch)))

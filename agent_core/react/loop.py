@@ -1,8 +1,8 @@
 """The loop: reason, act, and again, until the model can answer or the budget is used up.
 
-The checkpoint stands at the entry of reasoning; nothing is cut off in the middle of a tool. There are
-three ways out: the model answers, a budget is used up (a closing answer is given, still a success),
-or the user interrupts. An exception comes up only where the model call itself failed.
+The checkpoint is at the entry of each round, so no tool is cut off in the middle by a budget. There are three ways
+out: the model answers; a budget is used up, and a closing answer is given, which is still a success; or the run is
+stopped. An exception means that a model call or the store has failed.
 """
 
 import logging
@@ -43,8 +43,7 @@ BROKEN_OFF = "The summary above broke off. What was found so far is kept: say â€
 async def react(lane: Lane) -> RunStatus:
     """Take the input in and go through the rounds. Returns how the run ended.
 
-    Raises ModelError, RunError or Stopped; the history may then hold open calls, which are the
-    caller's to settle.
+    Raises ModelError, RunError or Stopped. The history may then have open calls, which the caller settles.
     """
     told = await begin(lane)
     if told is not None:
@@ -89,7 +88,7 @@ async def _round(lane: Lane) -> RunStatus | None:
 
 
 async def _doubts(lane: Lane, message: Message) -> bool:
-    """Whether the model, when it is asked, is less sure of its answer than the agent wants; once in a run."""
+    """Ask the model, once in a run, how sure it is. Returns whether that is less than the agent wants."""
     guards, rounds = lane.agent.guards, lane.history.turn.rounds + 1
     last = lane.iteration + 1 >= lane.agent.max_iterations or rounds >= (guards.turn_iterations or math.inf)
     if not guards.confidence or lane.doubted or last or not message.text.strip():
@@ -104,14 +103,14 @@ async def _doubts(lane: Lane, message: Message) -> bool:
 
 
 async def end_early(lane: Lane, trip: Trip) -> RunStatus:
-    """The way out when a guard wants no more tools: say so, and ask for an answer that is honest about it."""
+    """The way out when a guard ends the rounds: tell it, and ask for an answer that says so."""
     lane.tripped(trip)
     await _close(lane, closing(trip), fallback(trip))
     return "max_iterations"
 
 
 async def summarize(lane: Lane) -> RunStatus:
-    """The way out when the budget is used up: settle what is pending, say so, and ask for a closing answer."""
+    """The way out when the budget is used up: settle open calls, tell it, and ask for a closing answer."""
     lane.scope.check()
     pending = open_calls(lane.history.messages)
     if pending:
@@ -124,7 +123,7 @@ async def summarize(lane: Lane) -> RunStatus:
 
 
 async def _close(lane: Lane, instruction: str, fallback: str) -> None:
-    """The last answer, without tools; `fallback` where the model gives none."""
+    """Ask for the last answer, without tools. Give `fallback` if the model gives none."""
     try:
         message = await take_turn(lane, tools=(), closing=instruction)
     except ModelError as error:
@@ -135,7 +134,7 @@ async def _close(lane: Lane, instruction: str, fallback: str) -> None:
 
 
 async def _give_answer(lane: Lane, message: Message, fallback: str) -> None:
-    """Store the message as the answer; where it says nothing, say and store the fallback instead."""
+    """Store the message as the answer. If it has no text, emit and store the fallback instead."""
     if message.text.strip():
         final = Message(id=message.id, role="assistant", content=message.content, thoughts=message.thoughts)
     else:
@@ -148,7 +147,7 @@ async def _give_answer(lane: Lane, message: Message, fallback: str) -> None:
 
 
 def _last_text(lane: Lane) -> str:
-    """The last text that the model gave in this run, beside a call."""
+    """The last text of the model in this turn, which stood beside a call."""
     for message in reversed(lane.history.messages):
         if message.role == "user":
             return ""

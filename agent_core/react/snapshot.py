@@ -1,4 +1,4 @@
-"""What a run amounts to: for a reader that cannot have all of its events any more."""
+"""A run's events told in few, for a reader that cannot have all of them."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,27 @@
-"""How a run is stopped: by its user, by a client that left, by its deadline, by the server's end.
+"""How a run is stopped: by its user, a client that left, its deadline, or the server's end.
 
-Only the child tasks that hold the current model or tool calls are cancelled. The run's own task is
-never cancelled: it goes on to pair, save and release.
+A run has one task of its own, and child tasks: one for the current model call, one for each tool call. A stop cancels
+the children. It never cancels the run's own task, since that one still has work to do: pair the open calls, store what
+has come, and release the session. A cancelled task would fail at its first `await`, and leave all of that undone.
+
+A request to stop works in two ways, because it may come at any moment:
+
+- Children that run are cancelled at once.
+- `reason` stays set, so that the next checkpoint raises Stopped before anything new begins.
+
+The first reason stands. A deadline behind a user's stop changes nothing, so the run ends as its user was told.
+
+Cancelling is a request, and a child may ignore it. A tool may catch CancelledError, or clean up for minutes. So nobody
+waits for the child itself. `guard` waits for a future beside it, which is released when the child ends, when the time
+limit is over, or GRACE after the cancel. A child that is still at work then is left behind in `orphans`. Whoever owns
+that set waits for it when the engine closes. asyncio's own `timeout` would not do: it waits for the clean-up.
+
+Three ends look alike from outside and are told apart here:
+
+- the run was stopped: Stopped, also where the child's clean-up raised something else
+- the time limit is over: TimeoutError. A TimeoutError of the child's own must be caught inside it
+- the child cancelled itself, for instance by a cancel scope that leaked: SelfCancelled, which is the tool's failure and
+  no stop of the run
 """
 
 import asyncio

@@ -20,10 +20,10 @@ from agent_core.usage import Usage
 logger = logging.getLogger(__name__)
 
 LONG = 64 * 1024
-"""Characters of the arguments of a call that are looked at in one go."""
+"""Characters of a call's arguments that are looked at in one go."""
 
 PAIRING = 100
-"""What a message weighs where it is about the work to pair it (`Aside`)."""
+"""Work (`Aside`) of pairing one message."""
 
 CLOSING = (
     "The budget of steps for this request is used up and no tool can be called any more. Answer the user now, "
@@ -32,7 +32,7 @@ CLOSING = (
 
 
 COPIES = 3
-"""How often a text is there while it is stored: as a message, as an entry, and in the store."""
+"""Copies of a text while it is being stored: in the message, in the entry, and in the store."""
 
 
 async def take_turn(
@@ -45,11 +45,11 @@ async def take_turn(
 ) -> Message:
     """Ask the model once and return its message, which is not stored yet.
 
-    `closing` is an instruction in front of the agent's own, and what is asked for then is a last answer without
-    tools; `nudge` is said to the model as
-    one more user message. Neither is stored. Where the call fails or is stopped, what had come is
-    stored, since the client has seen it, and the failure (ModelError, Stopped, or anything that a model
-    of the user's own raises) goes on.
+    `closing` is an instruction in front of the agent's own; it asks for a last answer without tools. `nudge` is one
+    more user message. Neither is stored.
+
+    Raises ModelError, Stopped, or whatever a user's own model raises. What had come until then is stored, since the
+    client has seen it.
     """
     theirs = frozenset(spec.name for spec in lane.input.tools)
     reply = Reply(lane.emitter, lane.history.call_ids, calls=not closing, fresh=lane.scope.ephemeral, theirs=theirs)
@@ -73,7 +73,7 @@ async def take_turn(
 
 
 async def _keep(lane: Lane, reply: Reply, usage: list[Usage]) -> None:
-    """Store what came of an answer that broke off."""
+    """Store what has come of an answer that broke off."""
     async with lane.scope.room.of(COPIES * reply.size):
         partial = reply.finish()
         _account(lane, reply, usage)
@@ -120,7 +120,7 @@ async def _stream(lane: Lane, request: ModelRequest, reply: Reply, usage: list[U
 
 
 async def _take_long(reply: Reply, piece: ArgumentsPiece) -> None:
-    """Take a piece part by part: each of its characters is looked at."""
+    """Take a long piece in parts, so that other runs get a turn: each of its characters is looked at."""
     for start in range(0, len(piece.text), LONG):
         reply.take(ArgumentsPiece(piece.index, piece.text[start : start + LONG]))
         await asyncio.sleep(0)
@@ -138,8 +138,8 @@ async def _view(lane: Lane, closing: str, nudge: str) -> tuple[Message, ...]:
 
 
 async def ask_quietly(lane: Lane, said: Message, question: str) -> str:
-    """Ask the model about the answer that it has just given, and return its reply, which nobody else sees. Empty
-    where the call fails: what it is asked for is an extra."""
+    """Ask the model about the answer that it has just given. Returns its reply, which nobody else sees; empty if the
+    call fails, since the question is an extra."""
     reply = Reply(Emitter(lane.run_id), lane.history.call_ids, calls=False)
     asked = Message(id=new_id("nudge"), role="user", content=question)
     request = ModelRequest(messages=(*await _view(lane, "", ""), said, asked), options=lane.input.options)

@@ -1,8 +1,27 @@
-"""A worker's heartbeat: what keeps its leases alive, and what ends its runs when it cannot.
+"""A worker's heartbeat: it keeps the worker's leases alive, and ends its runs when it cannot.
 
-Others may take a session over when its owner's heartbeat is older than the lease time. So the owner
-gives itself up before that: two thirds of the lease time after its last good heartbeat it starts no model
-call and no tool any more. The clock is the monotonic one, which goes on while a process is stopped.
+The store believes a worker alive for the lease time L after its last heartbeat. Then another worker may take its
+sessions over. Two workers that both believe they hold a session would both call tools, so the owner must give up
+first. With R, the last good heartbeat:
+
+    R ........ R + L/3 ........ R + 2L/3 ........ R + L
+    renewed    renew again      the owner gives   others may
+                                up: no call       acquire
+                                begins
+
+Three rules make that hold.
+
+R is read before the renewal is sent, and not when its answer comes. The store counts from the moment when it wrote,
+which lies between the two. The earlier clock is the safe one: an answer that took L/2 does not stretch the lease.
+
+The clock is the monotonic one. It goes on while the process is stopped (SIGSTOP, a laptop's lid), and nobody can set
+it back. The store's clock is its own. Only spans of time are compared, never times of two machines.
+
+A renewal looks back before it counts. A process that slept longer than 2L/3 finds its timer due first and would renew
+at once, as if nothing had been missed. So `_renew` calls `_look` first, which ends the runs of before.
+
+The store gives out a cancel of another worker once, with a renewal's answer. So the renewal is a task of its own: it
+is heard also where whoever waited for it has timed out.
 """
 
 import asyncio

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from agent_core.edits import told_edit
 from agent_core.events import Custom, Event
 from agent_core.messages import Message
-from agent_core.react.calls.edit import told_edit
 from converters.openai.told import said
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from agent_core import Agent, Engine, ToolContext, tool
+from agent_core.edits import LONGEST_TOLD, same_arguments
 from agent_core.events import AgentStart, Custom, Event, RequireUserConfirm, RunFailed, ToolResultEnd
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import MediaPart, Message, TextPart, new_id
 from agent_core.permissions import Permissions, Rule
-from agent_core.react.calls.edit import LONGEST_TOLD, same_arguments
 from agent_core.run_input import RunInput
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.history import history_of

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from agent_core.edits import edit_of, told_edit, with_edit
 from agent_core.events import Custom, ToolResultEnd
 from agent_core.guards.digests import noted
 from agent_core.guards.watch import BLOCKED, Trip
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ToolCall, new_id
 from agent_core.pairing import result_of
-from agent_core.react.calls.edit import edit_of, told_edit, with_edit
 from agent_core.react.calls.tool_call import Outcome, not_kept
 from agent_core.react.changes import StateChange, StateEdit, change_by
 from agent_core.react.lane import Lane
@@ -22,7 +22,7 @@ LONGEST_ERROR = 100
 
 
 async def store_outcome(lane: Lane, reply_id: str, call: ToolCall, outcome: Outcome) -> None:
-    """Store the result with the change of the state that came with it, and then tell both."""
+    """Store the result together with its change of the state. Then tell both."""
     composed: list[tuple[StateChange | None, Message]] = []
 
     def compose() -> list[Entry]:
@@ -41,7 +41,7 @@ async def store_outcome(lane: Lane, reply_id: str, call: ToolCall, outcome: Outc
 
 
 def _change(lane: Lane, outcome: Outcome) -> tuple[StateChange | None, Outcome]:
-    """What the call changes in the state as it stands now, and what came of it with that."""
+    """What the call changes in the state as it stands now, and its outcome with that."""
     if outcome.edit is None:
         return None, outcome
     try:
@@ -55,7 +55,7 @@ def _state_entries(lane: Lane, change: StateChange | None) -> list[Entry]:
 
 
 def make_result(lane: Lane, reply_id: str, call: ToolCall, outcome: Outcome) -> Message:
-    """The result, with what the guards say to the model behind it."""
+    """The result, followed by what the guards tell the model."""
     assert not isinstance(outcome.content, Pending)
     result = with_edit(result_of(call, outcome.status, outcome.content), edit_for(lane, call))
     return watched(lane, replace(result, error=outcome.error[:LONGEST_ERROR]), reply_id)
@@ -66,7 +66,7 @@ def edit_for(lane: Lane, call: ToolCall) -> str:
 
 
 def watched(lane: Lane, result: Message, reply_id: str = "") -> Message:
-    """Show a result to the guards before it is stored: the result with what they say to the model behind it."""
+    """Show a result to the guards before it is stored. Returns it, followed by what they tell the model."""
     trip = lane.watch.result(result)
     if trip is None:
         return result
@@ -75,14 +75,14 @@ def watched(lane: Lane, result: Message, reply_id: str = "") -> Message:
 
 
 def make_blocked(lane: Lane, reply_id: str, call: ToolCall, trip: Trip) -> Message:
-    """The result of a call that a guard does not let run."""
+    """The result of a call that a guard blocks."""
     lane.tripped(trip, reply_id)
     return replace(result_of(call, "error", trip.told), error=BLOCKED)
 
 
 async def store_wait(lane: Lane, call: ToolCall, pending: Pending, edit: StateEdit | None) -> None:
-    """The tool has begun something that goes on elsewhere: its result comes in a later run. A change of the state
-    that cannot be is left out, rather than what it waits for."""
+    """Store that the tool has begun something that goes on elsewhere. Its result comes in a later run. A change of the
+    state that cannot be stored is left out: the wait matters more."""
     interrupt = Interrupt(
         id=new_id("interrupt"),
         kind="waiting",
@@ -112,7 +112,7 @@ async def store_wait(lane: Lane, call: ToolCall, pending: Pending, edit: StateEd
 
 
 async def answer(lane: Lane, result: Message, *, reply_id: str = "") -> None:
-    """Store a result and then tell it: a result that a client has seen is never lost."""
+    """Store a result, then tell it: so a result that a client has seen is never lost."""
     told: list[Message] = []
 
     def compose() -> list[Entry]:
@@ -123,10 +123,10 @@ async def answer(lane: Lane, result: Message, *, reply_id: str = "") -> None:
 
 
 def tell(lane: Lane, result: Message, reply_id: str = "", *, add: Callable[[Message], None] | None = None) -> None:
-    """Tell a result that is stored, and in front of it what a person has made of the call's arguments.
+    """Tell a stored result, and in front of it how a person has edited the call's arguments.
 
-    The history gets it (by `add`, or else by the run's own) with its own event and not before: what a reader is shown
-    in the place of earlier events must not have what it is told next.
+    The history gets the result here (by `add`, else by the lane), together with its event. Earlier, a reader's snapshot
+    would hold a result whose event it gets next.
     """
     edit = told_edit(result)
     if edit is not None:

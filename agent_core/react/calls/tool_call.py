@@ -40,8 +40,8 @@ LONGEST_PROGRESS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: its status, its result (or what it waits for), what it has made of the session's state, and
-    the class of the error where it failed."""
+    """What came of a call: its status, its result or what it waits for, its edit of the session's state, and, where it
+    failed, the class of the error."""
 
     status: ResultStatus
     content: str | tuple[Part, ...] | Pending
@@ -50,7 +50,7 @@ class Outcome:
 
 
 async def call_tool(lane: Lane, reply_id: str, call: ToolCall, arguments: Mapping[str, Any]) -> Outcome:
-    """Run the tool. Raises Stopped or LeaseLost, and nothing else: a failure is an outcome."""
+    """Run the tool. Raises only Stopped and LeaseLost: a failure is an outcome."""
     lane.scope.check()
     tool = lane.tools[call.name]
     lane.started.add(call.id)
@@ -70,15 +70,15 @@ async def call_tool(lane: Lane, reply_id: str, call: ToolCall, arguments: Mappin
 
 
 def not_kept(error: ValueError) -> Outcome:
-    """What came of a call whose change of the state cannot be."""
+    """The outcome of a call whose change of the state is not possible."""
     told = f"the tool ran, but its change of the state was not kept: {error}"
     return Outcome("error", told, error=type(error).__name__)
 
 
 def _edit(before: Any, context: ToolContext) -> StateEdit | None:
-    """What the tool has made of its copy of the state, which was `before`.
+    """How the tool has edited its copy of the state, which was `before`; None if not at all.
 
-    Raises ValueError for a state that is too large or refers to itself.
+    Raises ValueError if the state is too large or refers to itself.
     """
     after = as_json(context.state)
     return None if same_json(before, after) else StateEdit(before=before, after=after)
@@ -106,8 +106,7 @@ async def _outcome(lane: Lane, tool: Tool, context: ToolContext, arguments: Mapp
 
 
 class _Failed(Exception):
-    """A tool's failure on its way out of the child task; `told` is what the model may know, `kind` the class of
-    the error."""
+    """A tool's failure on its way out of the child task. `told` is for the model, `kind` is the error's class."""
 
     def __init__(self, told: str, kind: str) -> None:
         super().__init__(told)
@@ -118,8 +117,8 @@ class _Failed(Exception):
 async def _invoke(
     tool: Tool, arguments: Mapping[str, Any], context: ToolContext, lane: Lane, threads: Executor
 ) -> str | tuple[Part, ...] | Pending:
-    # The failure is caught in here, so that out there a TimeoutError is the deadline's alone, and
-    # control flow never meets the handler that makes errors into results.
+    # Caught in here, so that outside a TimeoutError can only be the deadline's, and control flow never passes through
+    # the handler that makes errors into results.
     try:
         try:
             return _fit(await tool.run(arguments, context, threads))
@@ -139,7 +138,7 @@ async def _invoke(
 
 
 def _fit(result: str | tuple[Part, ...] | Pending) -> str | tuple[Part, ...] | Pending:
-    """The result, cut to what may be kept of it."""
+    """The result, cut to the size that may be kept."""
     if isinstance(result, str):
         return capped(result)
     if isinstance(result, Pending):
@@ -159,7 +158,7 @@ def _fit(result: str | tuple[Part, ...] | Pending) -> str | tuple[Part, ...] | P
 
 
 def capped(text: str, most: int = LONGEST_RESULT) -> str:
-    """The text, or its beginning and a note of what was cut."""
+    """The text. If it is too long, its beginning and a note of what was cut."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[cut: {len(text) - most} of {len(text)} characters are not shown]"
@@ -193,7 +192,7 @@ def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: async
         loop.call_soon_threadsafe(tell, event)
 
     def tell(event: Event) -> None:
-        # A thread that goes on when its call is over is heard no more: the run may be about to end.
+        # A thread may outlive its call. It emits nothing then: the run may be about to end.
         if (
             not over.is_set() and not lane.scope.sink.full
         ):  # a client that lags misses it, rather than the server filling up

@@ -1,5 +1,5 @@
-"""What may be done with a call: run it here, ask a person first, leave it to the client, deny it, or answer
-that it is wrong, came from outside, or had begun before. Everything here reads; acting does."""
+"""What to do with a call: run it here, ask a person first, leave it to the client, deny it, or answer that it is wrong,
+came from outside, or had begun before. Nothing here has an effect; `acting` has."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from agent_core.messages import ToolCall
 from agent_core.react.lane import Lane
 
 MUCH = 20_000
-"""Work (`Aside`) behind which others have a turn: there may be many calls."""
+"""Work (`Aside`) after which other runs get a turn: an answer may have many calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be done. `reason` goes to the model where the call is not run, and to the person who is asked.
-    `by_person` says that a person has decided it."""
+    """What to do. `reason` is for the model if the call is not run, and for a person who is asked. `by_person`: a
+    person has decided it."""
 
     kind: Literal["run", "ask", "client", "deny", "wrong", "abandoned", "foreign", "begun"]
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -29,18 +29,17 @@ class Verdict:
 
     @property
     def may_be_blocked(self) -> bool:
-        """Whether a guard may still block the call when it is its turn: not where a person has decided about it, nor
-        where it is no doing of the model's in this run."""
+        """Whether a guard may still block the call when its turn comes. Not if a person has decided about it, nor if
+        the model did not ask for it in this run."""
         return not self.by_person and self.kind not in ("client", "foreign", "begun")
 
 
 async def judge(lane: Lane, call: ToolCall) -> Verdict:
-    """Judge one call of the model; where its arguments or its schema are large, in a thread.
+    """Judge one call of the model; in a thread if its arguments or its schema are large.
 
-    What had begun before is never begun again, whatever a person has agreed to; idempotent tools aside. What
-    came from outside is never run at all. Only what was offered to the model in this run can be run, and
-    arguments that do not fit the tool's schema never run. A person's answer counts for just the call that it was
-    given to.
+    A call that had begun before never begins again, whatever a person has approved, unless its tool is idempotent.
+    A call from outside never runs. Only tools that were offered to the model in this run can run, with arguments that
+    fit their schemas. A person's answer counts only for the call that it was given to.
     """
     earlier = _earlier(lane, call)
     if earlier is not None:
@@ -65,15 +64,15 @@ async def judge(lane: Lane, call: ToolCall) -> Verdict:
     if arguments is None:
         return Verdict("wrong", {}, wrong, by_person=edited)
     verdict = _permitted(lane, call, arguments)
-    # A person's word stands for the asking and for nothing else: what a rule denies stays denied, also where the
-    # person has edited the arguments into it.
+    # A person's approval takes the place of the asking, and of nothing else. What a rule denies stays denied, also
+    # if the person has edited the arguments so that the rule applies.
     if decision is not None and verdict.kind == "ask":
         return Verdict("run", arguments, by_person=True)
     return Verdict(verdict.kind, arguments, verdict.reason, by_person=edited)
 
 
 def _earlier(lane: Lane, call: ToolCall) -> Verdict | None:
-    """What is to be done with a call because of what it was before this run."""
+    """The verdict on a call that follows from before this run; None if there is none."""
     foreign = call.id in lane.history.foreign
     # A user's own Tool may not say whether it is idempotent.
     again = not foreign and bool(getattr(lane.tools.get(call.name), "idempotent", False))
@@ -83,7 +82,7 @@ def _earlier(lane: Lane, call: ToolCall) -> Verdict | None:
 
 
 def _decision(lane: Lane, call: ToolCall) -> Decision | None:
-    """What a person has decided about just this call."""
+    """What a person has decided about exactly this call."""
     interrupt = lane.history.asked.get(call.id)
     if interrupt is None or (interrupt.name, interrupt.arguments) != (call.name, call.arguments):
         return None

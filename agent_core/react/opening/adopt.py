@@ -1,4 +1,4 @@
-"""A conversation that a client brings to an agent which has no history in the session yet."""
+"""A conversation that a client brings to an agent without a history in the session."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from hashlib import blake2b
@@ -16,14 +16,14 @@ CUT_TITLE = 60
 
 
 def take_whole(messages: Sequence[Message], server_tools: Container[str]) -> Intake:
-    """The conversation as it is, tool calls and results included; nothing in it is carried out."""
+    """The conversation as it is, with tool calls and results. Nothing in it is carried out."""
     taken = adopted(messages, server_tools)
     return Intake(messages=taken, opens=_asks(taken), says=bool(taken), origin="adopted")
 
 
 def take_over(messages: Sequence[Message], others: Mapping[str, Message]) -> Intake:
-    """What the user has said, and the texts of the answers; what other agents of the session have, as they have it.
-    Where there is nothing to answer in it, it is not taken at all."""
+    """The user's messages, and the texts of the answers. What other agents of the session have is taken from them. A
+    conversation with nothing to answer is not taken at all."""
     taken: dict[str, Message] = {}
     ignored: list[tuple[int, Message]] = []
     for at, message in enumerate(messages):
@@ -47,12 +47,12 @@ def _asks(messages: Iterable[Message]) -> bool:
 
 
 def adopted(messages: Sequence[Message], server_tools: Container[str]) -> list[Message]:
-    """A conversation that a client brings, fit to be a history in which nothing is left to be carried out.
+    """The conversation as a history in which nothing is left to be carried out.
 
-    Each call has its result right behind it, also where the user has spoken in between; one that has none was not
-    run. Only at the very end calls may be open, those of the client's own tools. A call's id that comes again is made
-    another one, the same each time, since an id is unique in a session. A result without its call is left out, and of
-    two messages with one id the last counts.
+    - Each call has its result right behind it, also if the user has spoken in between. A call without one was not run.
+    - Calls may be open only at the very end, and only those of the client's own tools.
+    - A call's id that comes again is replaced, by the same id each time, since an id is unique in a session.
+    - A result without its call is left out. Of two messages with one id the last counts.
     """
     given = list({message.id: message for message in messages}.values())
     results = _Results(given)
@@ -77,7 +77,7 @@ def adopted(messages: Sequence[Message], server_tools: Container[str]) -> list[M
 
 
 class _Results:
-    """The results in a conversation, by the ids of their calls. One belongs to the last call of its id before it."""
+    """The results in a conversation. Each belongs to the last call of its id in front of it."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._found: dict[tuple[str | None, int], Message] = {}
@@ -96,7 +96,7 @@ class _Results:
 
 
 def _unique(call_id: str, taken: set[str]) -> str:
-    """The call's id, or one made of it where it is taken; it is taken now."""
+    """The call's id, or one made of it if it is taken. Marks it as taken."""
     unique, number = call_id, 1
     while unique in taken:
         number += 1
@@ -106,7 +106,7 @@ def _unique(call_id: str, taken: set[str]) -> str:
 
 
 def title_of(messages: Iterable[Message]) -> str:
-    """A title cut from the first user message that has a text; empty where there is none."""
+    """A title cut from the first user message that has a text; empty if none has."""
     text = next((message.text for message in messages if message.role == "user" and message.text.strip()), "")
     # Printable characters only: a title is shown on one line.
     text = text[:1000]

@@ -1,8 +1,29 @@
 """Where the messages of a request stand in the history.
 
-A client sends messages; some are copies of ours, under our ids or under new ones. What decides is, in this order: the
-id of a message, the ids of an assistant message's calls, and, for a user message in front of the last one, its text
-between its neighbours. What cannot be placed is new where it stands behind all that can, and passed over elsewhere.
+A client sends the conversation as it shows it. Some of its messages are copies of ours, under our ids or under ids that
+it made; some are new; some are old versions of what was edited since. To align them is to find for each message of the
+request the node of the history that it is a copy of.
+
+Three things can tell, from the surest to the weakest:
+
+1. The id of a message, where the client keeps ids (`own_ids`).
+2. The ids of an assistant message's calls. A client that numbers messages anew keeps these: results refer to them.
+3. The text of a user message. A text may be said twice ("yes"), so it counts only between its neighbours: behind the
+   nearest known message in front of it, and in front of the nearest behind it. `_place_by_text` goes from the last to
+   the first and takes the latest fit each time, so that an equal text further up is left for an earlier message.
+
+The user messages at the very end are never placed by text. "yes" said again there is a new "yes", unless the request is
+known to have come before (`question`).
+
+A message that cannot be placed is new where it stands behind all that can. Elsewhere it is passed over, and told so,
+since nobody can say what it would mean to insert it there.
+
+The last known message also says which branch the client shows. Where that one was rewound away, the client looks at an
+old branch, and the path goes there (`hidden`). Steps in front of the first question do not say so: all branches share
+them.
+
+All of this is linear in the messages of both sides. It must stay so: a transcript has up to thousands of them, and it
+comes with each request. Hence the tables by id (`where`) and the bisection.
 """
 
 from bisect import bisect_left
@@ -20,8 +41,8 @@ RULES = frozenset({"system", "developer"})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A message of the request, at the index `at` there, that is known: a step of the path, or a result of one.
-    `by_text` says that only its text says so."""
+    """A known message of the request, at the index `at`: a step of the path, or a result of one. `by_text`: only its
+    text tells."""
 
     at: int
     node: Node
@@ -33,15 +54,16 @@ class Place:
 class Placing:
     """What a request says of the history.
 
-    - path: the history as the client shows it: ours, or where its last known message was rewound away, the path to
-      that one, which is `hidden` then
-    - places: the messages that are known, in the order of the request
-    - furthest: the last of them; None where there is none behind the beginning of the first question
-    - news: the user's new messages in order, each with its index; `borrowed` what other agents of the session have
+    - path: the history as the client shows it. Where its last known message was rewound away, this is the path to that
+      message, and `hidden` is set
+    - places: the known messages, in the order of the request
+    - furthest: the last of them behind the beginning of the first question, if any
+    - news: the user's new messages in order, each with its index
+    - borrowed: what other agents of the session have said behind all that is known
     - rules: the system and developer messages
-    - answers: to the client's open calls, each under its call's id; `waiting` are these calls, in their order
+    - waiting: the client's open calls in order; `answers`: its results for them, each under its call's id
     - answered: some tool message answers a call that has its result already
-    - edit: the message that the request ends on, where it is known and says something else now
+    - edit: the message that the request ends on, if it is known and says something else now
     - ignored: the user's messages that are passed over, each with its index
     """
 
@@ -69,7 +91,7 @@ class Placing:
         return self.places[-1] if self.places else None
 
     def behind(self, node: Node) -> list[Node]:
-        """What stands behind the node on the path; nothing where it is not on it."""
+        """What stands behind the node on the path. Empty if the node is not on it."""
         if node not in self.path:
             return []
         return self.path[self.path.index(node) + 1 :]
@@ -85,8 +107,8 @@ def place(
 ) -> Placing:
     """Place the messages. `clients` finds the calls that wait for the client at the end of a conversation.
 
-    Without `own_ids`, the ids of the messages are not the client's, and say nothing. `question` is the question that
-    is known to come again, where it does: then nothing that the user says is new.
+    Without `own_ids`, the messages' ids are not the client's and say nothing. `question` is the question that is known
+    to come again: then nothing that the user says is new.
     """
     return _Placer(history, messages, own_ids, question).place(clients)
 
@@ -126,7 +148,7 @@ class _Placer:
         return found
 
     def _known(self, message: Message) -> Node | None:
-        """The node of a message that its id tells, or of an answer its calls."""
+        """The node that the message's id names; for an answer also the one that its calls name."""
         if message.role == "user" and self.own_ids:
             node = self.tree.find(message.id)
             return node if node is not None and node.message.id == message.id and node.message.role == "user" else None
@@ -139,7 +161,7 @@ class _Placer:
         return None
 
     def _path(self, ends: Sequence[int]) -> tuple[list[Node], bool]:
-        """The path that the client shows, and whether it has to be shown again."""
+        """The path that the client shows, and whether it is a hidden one."""
         shown = self.tree.nodes()
         first = next((step for step, node in enumerate(shown) if node.asks), len(shown))
         opening = {id(node) for node in shown[:first]}
@@ -182,7 +204,7 @@ class _Placer:
                     found.answered = True
 
     def _place_by_text(self, path: list[Node], where: dict[int, int], by_id: bool) -> None:
-        """Place the user messages whose ids say nothing, from the last to the first."""
+        """Place the user messages whose ids say nothing. See the top of this file."""
         run = self._closing_run()
         if self.question is not None:
             self.known.update((at, Place(at, self.question, self.messages[at], by_text=True)) for at in self.users[-1:])
@@ -209,7 +231,7 @@ class _Placer:
                     self.known[at] = Place(at, path[ceiling], self.messages[at], by_text=True)
 
     def _floors(self, where: dict[int, int]) -> list[int]:
-        """For each message the step of the nearest known one in front of it, -1 without one."""
+        """For each message the step of the nearest known message in front of it, else -1."""
         floors, floor = [], -1
         for at in range(len(self.messages)):
             floors.append(floor)
@@ -218,7 +240,7 @@ class _Placer:
         return floors
 
     def _closing_run(self) -> frozenset[int]:
-        """The user messages at the request's end, or the last one where it ends otherwise: they go by id alone."""
+        """The user messages at the request's end, or else the last user message. Only an id places these."""
         run: list[int] = []
         for at in range(len(self.messages) - 1, -1, -1):
             if self.messages[at].role == "user":
@@ -236,7 +258,7 @@ class _Placer:
         return next((each for each in reversed(places) if where.get(id(each.node), -1) >= first), None)
 
     def _take_new(self, found: Placing, by_id: bool) -> None:
-        """What the user has said behind all that is known, and what other agents have there."""
+        """Collect what the user and other agents have said behind all that is known."""
         behind = found.furthest.at if found.furthest is not None else -1
         if not by_id:
             said = [at for at, each in enumerate(self.messages) if each.role in ("assistant", "tool")]
@@ -269,14 +291,14 @@ class _Placer:
 
 
 def _words_of(message: Message) -> list[Message]:
-    """What another agent's message says: of an answer the text, since its calls are not this agent's."""
+    """What another agent's message says. Its calls are not this agent's, so of an answer only the text counts."""
     if message.role == "user":
         return [message]
     return [Message(id=message.id, role="assistant", content=message.text)] if message.text else []
 
 
 def _said_again(messages: Sequence[Message]) -> dict[int, int]:
-    """The user messages under an id that came before in the request, each with where that was: the first counts."""
+    """The user messages whose id came before in the request, each with the index of the first, which counts."""
     first: dict[str, int] = {}
     places = ((at, first.setdefault(each.id, at)) for at, each in enumerate(messages))
     return {at: before for at, before in places if before != at and messages[at].role == "user"}

@@ -1,5 +1,7 @@
-"""How a run begins: what a lost run left behind is repaired, answers and input are taken in, and all is stored
-in one step. When `begin` returns, the input is acknowledged."""
+"""How a run begins: repair what a lost run left behind, take answers and input in, and store all of it in one step.
+
+When `begin` returns, the input is acknowledged.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,14 +36,13 @@ from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
 
 READING = 100
-"""What a message of the history or the request weighs where it is about the work to look at it (`Aside`)."""
+"""Work (`Aside`) of looking at one message of the history or the request."""
 
 
 async def begin(lane: Lane) -> RunStatus | None:
-    """Take the input in. Where it asks for nothing but what there is, nothing is stored, the client is told that, and
-    the status is how the run ends.
+    """Take the input in. If it asks only for what there is, tell that, store nothing, and return how the run ends.
 
-    Calls that an earlier run left open and that are not to be run get their results here; the others are left to
+    Calls that an earlier run left open, and that will not run, get their results here; the others are left to
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
     placing = await _placing(lane)
@@ -86,7 +87,7 @@ async def _placing(lane: Lane) -> Placing:
 
 
 def _question_again(lane: Lane) -> Node | None:
-    """The last question, where the request is known to be the one that it came with."""
+    """The last question, if the request is known to be the one that it came with."""
     mark, asked, last = lane.input.mark, lane.history.question, lane.history.run
     if not mark or asked is None or not asked.message.id.startswith(mark) or last is None:
         return None
@@ -115,7 +116,7 @@ def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
 
 
 def _path(lane: Lane, placing: Placing, intake: Intake) -> list[Message]:
-    """The messages behind which the run goes on."""
+    """The messages that the run goes on from."""
     if intake.rewind is None:
         return placing.messages
     node = lane.history.tree.find(intake.rewind)
@@ -123,8 +124,7 @@ def _path(lane: Lane, placing: Placing, intake: Intake) -> list[Message]:
 
 
 def _with_ids_of_their_own(lane: Lane, intake: Intake) -> list[Message]:
-    """The messages that are added, each under an id that no other message has which is shown: the client's where it
-    can be had."""
+    """The new messages, each under an id that no shown message has: the client's own if it is free."""
     gone = intake.rewind is not None
     taken: set[str] = set()
     said: list[Message] = []
@@ -140,9 +140,9 @@ def _with_ids_of_their_own(lane: Lane, intake: Intake) -> list[Message]:
 def _watch(
     lane: Lane, results: list[Message], said: list[Message], *, opens: bool
 ) -> tuple[list[Message], list[Message], list[Trip]]:
-    """Show the guards what this run brings: the results of calls that were left open, or all that was done since the
-    last user message of a conversation that is brought whole. What they say to the model stands in the results that
-    it has not read yet. Returns both as they are to be stored, and what has tripped."""
+    """Show the guards what this run brings: results of calls that were left open, or, of a conversation that is brought
+    whole, all behind its last user message. What they tell the model is added to results that it has not read yet.
+    Returns both lists as they are to be stored, and what has tripped."""
     brought = [*results, *said]
     asked = [place for place, each in enumerate(brought) if each.role == "user"]
     read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
@@ -167,7 +167,7 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
         entries.append(lane.entry(RewoundBody(agent=agent, after=intake.rewind)))
         stood = await _stood(lane, intake.rewind)
         back = None if stood is None else change_to(stood[0], history)
-    # In front of the messages: whoever goes back to these finds the state as it stood then.
+    # In front of the messages: a later rewind to these finds the state as it stood then.
     entries += [] if back is None else [lane.entry(back.body)]
     entries += lane.entries_of(*results)
     entries += [lane.entry(MessageBody(agent=agent, message=each, origin=intake.origin)) for each in said]
@@ -199,8 +199,8 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
 
 
 def _state(lane: Lane, back: StateChange | None) -> Any:
-    """The client's state, where it brings one. An empty one is what a fresh client sends and takes nothing away: then
-    it is the state as it stood where the history goes on."""
+    """The client's state, if it brings one; else the state as it stood where the history goes on. An empty state counts
+    as none: a fresh client sends it and means nothing by it."""
     given = lane.input.state
     if given is not None and given != {}:
         return copy_of(given)

@@ -9,8 +9,8 @@ from agent_core.pairing import open_calls, result_of
 def waiting_for_client(
     messages: Sequence[Message], server_tools: Iterable[str], ours: Container[str] = ()
 ) -> tuple[ToolCall, ...]:
-    """The open calls at the history's tail that are not this server's to run; `ours` are calls that were, though
-    their tool may be gone by now."""
+    """The open calls at the history's tail that are not this server's to run. `ours` are calls that were, though their
+    tool may be gone."""
     own = set(server_tools)
     return tuple(call for call in open_calls(messages) if call.name not in own and call.id not in ours)
 
@@ -18,8 +18,8 @@ def waiting_for_client(
 def answered(
     waiting: Iterable[ToolCall], answers: Mapping[str, Message], taken: Container[str], *, said: bool
 ) -> list[Message]:
-    """The results of the calls that wait for the client, in their order: its answers, and where the user has `said`
-    something new, that the others are not run. `taken` are the ids that messages have already."""
+    """The results of the calls that wait for the client, in their order: its answers. If the user has `said` something
+    new, the other calls are not run. `taken` are the ids of the messages that there are."""
     results: list[Message] = []
     for call in waiting:
         answer = answers.get(call.id)

@@ -1,4 +1,4 @@
-"""What a run's answers make of the calls that wait for something outside."""
+"""How a run's answers decide about the calls that wait for something outside."""
 
 import logging
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 
 from agent_core.checking.arguments import misfits_of
+from agent_core.edits import edit_of, same_arguments, with_edit
 from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_member
 from agent_core.messages import Message, ToolCall
 from agent_core.pairing import open_calls, result_of
-from agent_core.react.calls.edit import edit_of, same_arguments, with_edit
 from agent_core.react.calls.tool_call import capped
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Decided:
-    """The decisions of this run's answers, each under its interrupt's id, and the ids that nobody knows; `late` are
-    those of interrupts that did not wait any more when the answer came, and had none before: the user has moved on."""
+    """The decisions of this run's answers, each under its interrupt's id. `unknown` are ids that nobody knows. `late`
+    are those of interrupts that had no answer and wait no more: the user has moved on."""
 
     decisions: dict[str, Decision] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
@@ -36,9 +36,9 @@ class Decided:
 
 
 def decided(lane: Lane, waiting: Sequence[Interrupt]) -> Decided:
-    """Judge the answers to what waits. One that was given before changes nothing.
+    """Judge the answers to what waits. An interrupt that was answered before stays as it was.
 
-    Raises InvalidRequest for one that cannot be used; then none of them counts.
+    Raises InvalidRequest for an answer that cannot be used; then none of them counts.
     """
     found = Decided()
     pending = {each.id: each for each in waiting}
@@ -60,8 +60,8 @@ def decided(lane: Lane, waiting: Sequence[Interrupt]) -> Decided:
 
 
 def _check_edit(lane: Lane, interrupt: Interrupt, answer: Answer, decision: Decision) -> None:
-    """Raise InvalidRequest, which names the member, where edited arguments do not fit the tool: neither its schema
-    nor, where the tool knows more than that can say, its own types. A tool that is gone is told when it is called."""
+    """Raise InvalidRequest, which names the member, if edited arguments do not fit the tool's schema or its own types,
+    which may demand more than a schema can say. That a tool is gone is told when it is called."""
     spec = next((spec for spec in lane.offered if spec.name == interrupt.name), None)
     if not decision.arguments or spec is None:
         return
@@ -92,10 +92,10 @@ def _refusal(misfits: Misfits, path: str) -> InvalidRequest:
 
 
 def settled(lane: Lane, messages: Sequence[Message], answers: Decided, *, said: bool) -> list[Message]:
-    """Results for the open calls of the server that are not to be run, or not any more, behind these messages.
+    """Results for the server's open calls behind these messages that will not run.
 
-    With `said`, the person has said something new: what they have not answered
-    is settled by that. Without an approval beside it nothing is run either, not even what was approved before.
+    With `said`, the person has said something new, which settles what they have not answered. Unless they approve
+    something beside it, nothing runs, not even what was approved before.
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []

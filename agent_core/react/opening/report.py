@@ -1,5 +1,4 @@
-"""What the client of a run is told before the model is asked: what its input has changed, or, where it has changed
-nothing, what there is."""
+"""What the client is told before the model is asked: what its input has changed; if nothing, what there is."""
 
 from collections.abc import Iterable
 
@@ -16,13 +15,12 @@ from agent_core.sessions.state import copy_of, same_json
 from agent_core.sizes import size_of_json
 
 ANSWER_IGNORED = "answer_ignored"
-"""The custom event about an answer that came when its interrupt did not wait any more: `{interruptId}`."""
+"""The custom event about an answer whose interrupt waits no more: `{interruptId}`."""
 
 
 def tell_opening(lane: Lane, intake: Intake, results: Iterable[Message], answers: Decided, *, had_state: bool) -> None:
-    """Tell what the input has changed. `results` are ours, and stand in the history with this and not before: the
-    client knows its own answers. `had_state` says that the session had a state before: a rewind may have taken it
-    away."""
+    """Tell what the input has changed. `results` are those that the server made; the client knows its own answers.
+    They are added to the history here. `had_state`: the session had a state, which a rewind may have taken away."""
     lane.announce()
     _tell_state(lane, even_none=had_state)
     if intake.rewind is not None:
@@ -33,8 +31,8 @@ def tell_opening(lane: Lane, intake: Intake, results: Iterable[Message], answers
 
 
 def tell_what_there_is(lane: Lane, intake: Intake, answers: Decided) -> RunStatus:
-    """Tell the conversation as it stands, and what it waits for; how the agent's last run ended is how this one does.
-    Where that failed, or where there was none, it is a plain success."""
+    """Tell the conversation as it stands, and what it waits for. Returns how the agent's last run ended. If that
+    failed, or if there was none, this run is a plain success."""
     history = lane.history
     lane.announce()
     _tell_unused(lane, intake, answers)
@@ -62,13 +60,13 @@ def tell_what_there_is(lane: Lane, intake: Intake, answers: Decided) -> RunStatu
 
 
 def _said_by(lane: Lane, run_id: str) -> tuple[Message, ...]:
-    """What the agent has answered in this run, of what is shown."""
+    """The agent's shown answers of this run."""
     nodes = lane.history.tree.nodes()
     return tuple(node.message for node in nodes if node.run_id == run_id and node.message.role == "assistant")
 
 
 def _tell_state(lane: Lane, *, even_none: bool = False) -> None:
-    """Tell the state, unless the client has just said the same. An empty one is no word of the client's."""
+    """Tell the state, unless the client has just sent the same. An empty state of the client's counts as none."""
     state = {} if lane.history.state is None else lane.history.state
     if even_none if state == {} else not same_json(state, lane.input.state):
         lane.told_state = True

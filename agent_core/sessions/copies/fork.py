@@ -4,11 +4,11 @@ what was copied."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from agent_core.edits import edit_of, with_edit
 from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import ResultStatus, new_id
 from agent_core.pairing import open_calls, result_of
-from agent_core.react.calls.edit import edit_of, with_edit
 from agent_core.sessions.entries import (
     AnsweredBody,
     AskedBody,
