@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
-from agent_core.checking.costs import Cost, cost_of
+from agent_core.checking.costs import Cost, Unusable
 from agent_core.checking.misfits import misfits_in
-from agent_core.checking.schemas import Unusable, unroll
+from agent_core.checking.schemas import safe_copy
 from agent_core.messages import ToolCall, well_formed
 from agent_core.tools.base import ToolSpec
 from agent_core.tools.complaints import Complaint, Misfits, tell
@@ -30,7 +30,7 @@ ECHO = 800
 """Characters of broken arguments that are shown to the model again."""
 
 MOST_SCHEMAS, LARGEST_CACHE = 1000, 100_000
-"""How many compiled schemas are kept, and the sum of their sizes (`Unrolled.size`)."""
+"""How many compiled schemas are kept, and the sum of their sizes (`SafeCopy.size`)."""
 
 LARGEST_SCHEMA = 128 * 1024
 """Bytes of a schema's JSON."""
@@ -182,14 +182,15 @@ def _compile(spec: ToolSpec, text: bytes) -> _Validator | None:
     try:
         if not text or len(text) > LARGEST_SCHEMA:
             raise Unusable
-        tree = unroll(spec.parameters, _is_linear)
-        cost = cost_of(tree.schema)
-        plain = unroll(spec.parameters, lambda _key, _text: False) if cost.texts else None
+        copy = safe_copy(spec.parameters, _is_linear)
+        if copy.cost.levels[0] > LARGEST_CHECK:
+            raise Unusable
+        plain = safe_copy(spec.parameters, lambda _key, _text: False) if copy.cost.texts else None
         return _Validator(
-            compiled=_validator(tree.schema),
+            compiled=_validator(copy.schema),
             plain=None if plain is None else _validator(plain.schema),
-            cost=cost,
-            size=tree.size,
+            cost=copy.cost,
+            size=copy.size,
         )
     except Exception as error:  # whatever is wrong with it, it is a client's word and no reason to fail
         reason = type(error).__name__

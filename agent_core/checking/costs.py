@@ -2,109 +2,109 @@
 
 One schema of a thousand keywords may look at each value of the arguments with three of them; another, just as
 large, with all. So the work is told level by level: what is `n` levels down in a value is looked at by what stands
-`n` levels down in the schema, and of two neighbours there by the heavier one.
+`n` levels down in the schema, and of two neighbours there by the heavier one. References are edges between places
+of the schema: a place that leads back to itself has a cost at each level, which may double from one to the next.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import zip_longest
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
+DEEPEST = 60
+"""Schemas inside each other, places that look at one value one through the other, and levels of a value that a schema
+which stands in itself looks at. The validator needs a stack for them: twice the product is safe, five times is not."""
 
-UNEVALUATED = 3
-"""How many times more what stands beside `unevaluatedProperties` or `unevaluatedItems` costs: it is looked at again to
-find out what it has looked at, and so once more for each of them that stands above."""
+MOST = 10**9
+"""A cost that is too much for anything."""
 
-SAME_VALUE = frozenset({"allOf", "anyOf", "else", "if", "not", "oneOf", "then"})
-TEXTS = frozenset({"contentEncoding", "contentMediaType", "format", "pattern"})
-"""Keywords that read a text to its end."""
+MOST_WORK = 50_000
+"""Places that are looked at in all to find the cost; deeper values are too much then."""
 
-Levels = list[int]
+CHECKS, WIDE, TEXTS = range(3)
+
+
+class Unusable(Exception):
+    """The schema is too large or too deep, or says something that is not understood here."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A schema inside a schema, and where it leads to: what looks at the `same` value, at one of the `members` or
+    `items` each, or at any of them `beside` what else does.
+
+    `own` counts its simple checks, the keywords that look at all of a value at once, and those that read a text to
+    its end. `again` is how many times more all this costs for what is looked at a second time.
+    """
+
+    own: list[int] = field(default_factory=lambda: [1, 0, 0])
+    again: int = 1
+    same: list["Place"] = field(default_factory=list)
+    members: list["Place"] = field(default_factory=list)
+    items: list["Place"] = field(default_factory=list)
+    beside: list["Place"] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """`levels` are the simple checks of one value at each depth, `wide` the keywords that look at all of a value at
-    once, and `texts` those that read a text to its end."""
+    """`levels` are the simple checks of one value at each depth, `wide` the keywords that look at all of a value there
+    at once, and `texts` how many read one text to its end at most."""
 
-    levels: Levels
-    wide: int
+    levels: Sequence[int]
+    wide: Sequence[int]
     texts: int
 
     def of(self, value: Any, characters: int) -> int:
         """The simple checks of this value, whose JSON has so many characters; of some 30 ns each at most."""
         counts = _counts(value, len(self.levels))
         checks = sum(each * count for each, count in zip(self.levels, counts, strict=False))
-        return checks + self.wide * (sum(counts) + characters // 50)
+        return checks + sum(self.wide[: len(counts)]) * (sum(counts) + characters // 50)
 
 
-def cost_of(schema: Any) -> Cost:
-    """The cost of a schema without references. Raises no more than reading it does: it may be nested deep."""
-    counting = _Counting()
-    levels = counting.levels(schema, 1)
-    return Cost(levels=levels, wide=counting.wide, texts=counting.texts)
+def cost_of(places: Sequence[Place]) -> Cost:
+    """The cost of a schema's places, the root first. Raises Unusable where they look at one value for ever."""
+    heights: dict[Place, int] = {}
+    for place in places:
+        _climb(place, heights, 0)
+    order = list(heights)
+    levels: list[list[int]] = [[], [], []]
+    now: list[dict[Place, int]] = [{}, {}, {}]
+    work = 0
+    while order and len(levels[CHECKS]) < DEEPEST and work < MOST_WORK:
+        now = [_level(order, before, None if levels[CHECKS] else kind) for kind, before in enumerate(now)]
+        for found, each in zip(levels, now, strict=True):
+            found.append(each.get(places[0], 0))
+        work += len(order)
+        order = [place for place in order if now[CHECKS][place]]
+    return Cost(
+        levels=levels[CHECKS] + [MOST] * bool(order), wide=levels[WIDE], texts=max(levels[TEXTS])
+    )
 
 
-class _Counting:
-    def __init__(self) -> None:
-        self.wide = self.texts = 0
-
-    def levels(self, schema: Any, times: int) -> Levels:
-        if not isinstance(schema, Mapping):
-            return [1]
-        again = UNEVALUATED if "unevaluatedItems" in schema or "unevaluatedProperties" in schema else 1
-        times *= again
-        here = [1]
-        members, items, beside = list[Levels](), list[Levels](), list[Levels]()
-        for key, value in schema.items():
-            if key in SAME_VALUE:
-                here = _sum([here, *(self.levels(each, times) for each in _listed(value))])
-            elif key == "properties":
-                here[0] += len(value)
-                members += [self.levels(each, times) for each in value.values()]
-            elif key in ("dependentSchemas", "dependencies"):
-                here = _sum([here, *(self.levels(each, times) for each in value.values())])
-            elif key == "patternProperties":
-                here[0] += len(value)
-                self.texts += times * len(value)
-                beside += [self.levels(each, times) for each in value.values()]
-            elif key in ("items", "prefixItems", "additionalItems", "unevaluatedItems"):
-                items += [self.levels(each, times) for each in _listed(value)]
-            elif key in ("additionalProperties", "unevaluatedProperties"):
-                members.append(self.levels(value, times))
-            elif key in ("contains", "propertyNames"):
-                beside.append(self.levels(value, times))
-            else:
-                here[0] += self._plain(key, value, times)
-        below = _sum([_most(members), _most(items), *beside])
-        return [again * each for each in _sum([here, [0, *below]])]
-
-    def _plain(self, key: str, value: Any, times: int) -> int:
-        if key in TEXTS:
-            self.texts += times
-        elif key == "uniqueItems":
-            self.wide += times
-        return len(value) if key == "required" and isinstance(value, list) else 1 + _bytes(value) // 50
+def _climb(place: Place, heights: dict[Place, int], depth: int) -> None:
+    """Note how many places look at one value one through the other; those that come last are noted first."""
+    if place in heights:
+        return
+    if depth <= DEEPEST:  # else it comes back to itself, or might as well
+        for each in place.same:
+            _climb(each, heights, depth + 1)
+        height = 1 + max((heights[each] for each in place.same), default=0)
+        if height <= DEEPEST:
+            heights[place] = height
+            return
+    raise Unusable
 
 
-def _bytes(value: Any) -> int:
-    try:
-        return len(orjson.dumps(value))
-    except TypeError:  # a number over 64 bits, or what is no JSON at all
-        return len(repr(value))
-
-
-def _listed(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _sum(all_levels: Iterable[Levels]) -> Levels:
-    return [sum(each) for each in zip_longest(*all_levels, fillvalue=0)]
-
-
-def _most(all_levels: Iterable[Levels]) -> Levels:
-    return [max(each) for each in zip_longest(*all_levels, fillvalue=0)]
+def _level(order: Sequence[Place], above: Mapping[Place, int], kind: int | None) -> dict[Place, int]:
+    """What each place costs a level further down than `above`; or at its own value, for a kind of its own costs."""
+    found: dict[Place, int] = {}
+    for place in order:
+        if kind is not None:
+            here = place.own[kind]
+        else:
+            either = (max((above.get(each, 0) for each in some), default=0) for some in (place.members, place.items))
+            here = sum(either) + sum(above.get(each, 0) for each in place.beside)
+        found[place] = min(MOST, place.again * (here + sum(found.get(each, 0) for each in place.same)))
+    return found
 
 
 def _counts(value: Any, deepest: int) -> list[int]:

@@ -1,165 +1,187 @@
-"""A JSON Schema made safe to check against, whoever wrote it.
+"""A JSON Schema made safe to check against, whoever wrote it: a client's tool brings its own.
 
-A client's tool brings its own schema. References are what makes one dangerous: they can lead to the network, and
-sixty lines of them can stand for more checks than a machine can do (each definition naming the next one twice).
-So `unroll` writes every reference out, within bounds; what is left is a tree whose cost is known.
+References are what makes one dangerous: they can lead to the network, and sixty lines of them can stand for more
+checks than a machine can do. The copy holds each definition once, its references lead nowhere else, and what a check
+may cost is counted over them (`costs.py`).
 
-Patterns are the other danger. Only those are kept that the caller agrees to; what is left out allows too much, and
-never refuses what the schema allows.
+Patterns are the other danger. The copy has only those that the caller agrees to; what is left out allows too much,
+and never refuses what the schema allows.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
 import orjson
 
-from agent_core.checking.costs import TEXTS
+from agent_core.checking.costs import CHECKS, DEEPEST, TEXTS, WIDE, Cost, Place, Unusable, cost_of
 
 LARGEST = 10_000
-"""The size that a schema may have when it is written out: about one for each schema, and for each 50 bytes in it."""
-
-DEEPEST = 60
+"""The size that a copy may have: about one for each schema, and for each 50 bytes in it."""
 
 PATTERN = 100
 """What a pattern counts for the size."""
 
-NESTINGS = (8, 3, 1)
-"""How often a definition is written out inside itself, the largest that fits; deeper down, everything is right."""
+UNEVALUATED = 3
+"""How many times more what stands beside `unevaluatedProperties` or `unevaluatedItems` costs: it is looked at again to
+find out what it has looked at, and so once more for each of them that stands above."""
 
-ONE = frozenset({
-    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
-    "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
-})  # fmt: skip
-SEVERAL = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+LEADS_TO = {
+    **dict.fromkeys(("allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"), "same"),
+    **dict.fromkeys(("additionalProperties", "properties", "unevaluatedProperties"), "members"),
+    **dict.fromkeys(("additionalItems", "items", "prefixItems", "unevaluatedItems"), "items"),
+    **dict.fromkeys(("contains", "patternProperties", "propertyNames"), "beside"),
+}  # fmt: skip
+"""The keywords that hold schemas, and what of a `Place` they say."""
+
 NAMED = frozenset({"dependencies", "dependentSchemas", "patternProperties", "properties"})
+READING = frozenset({"contentEncoding", "contentMediaType", "format", "pattern"})
+"""Keywords that read a text to its end."""
+
 PLAIN = frozenset({
-    "$schema", "const", "contentEncoding", "contentMediaType", "dependentRequired", "enum", "exclusiveMaximum",
-    "exclusiveMinimum", "format", "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains",
-    "minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern", "required", "type", "uniqueItems",
+    "const", "dependentRequired", "enum", "exclusiveMaximum", "exclusiveMinimum", "maxContains", "maxItems",
+    "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum",
+    "multipleOf", "required", "type", "uniqueItems",
 })  # fmt: skip
-"""The keywords that count; all others say nothing about what is right, and are left out."""
+"""With those above, the keywords that count; all others say nothing about what is right, and are left out."""
 
 _BEFORE_2019 = re.compile(r"draft-0[3467]")
 
 
-class Unusable(Exception):
-    """The schema is too large, or says something that is not understood here."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unrolled:
+class SafeCopy:
     """`size` is the room that it takes: about one for each schema in it, and for each 50 bytes."""
 
     schema: Mapping[str, Any]
     size: int
+    cost: Cost
 
 
-def unroll(schema: Mapping[str, Any], keep: Callable[[str, str], bool] = lambda _key, _text: True) -> Unrolled:
-    """The same schema without references. A definition that stands in itself is written out a few times.
+def safe_copy(schema: Mapping[str, Any], keep: Callable[[str, str], bool] = lambda _key, _text: True) -> SafeCopy:
+    """What counts of the schema, with all that its references lead to under `definitions`, each once.
 
     `keep` is asked for each keyword that reads a text to its end, with what it says (and as `pattern` for the
     pattern of `patternProperties`); where it says no, the keyword is left out.
 
-    Raises Unusable: beyond the bounds, and for references that are not pointers into this very schema.
+    Raises Unusable: for what is too large, nested too deep, or no schema, and for references that are not pointers
+    into this very schema.
     """
-    for nesting in NESTINGS:
-        unrolling = _Unrolling(schema, nesting, keep)
-        try:
-            tree = unrolling.schema(schema, 0)
-        except _TooLarge:
-            if not unrolling.nested:
-                raise  # nothing stands in itself: fewer nestings would not help
-            continue
-        return Unrolled(schema=tree, size=unrolling.size)
-    raise _TooLarge
+    keep = cache(keep)
+    copying = _Copying(schema, keep, wary=False)
+    copied = copying.whole()
+    if copying.cuts and copying.targets:  # then a reference may lead to what was cut
+        copied = _Copying(schema, keep, wary=True).whole()
+    return SafeCopy(schema=copied, size=copying.size, cost=cost_of(copying.places))
 
 
-class _TooLarge(Unusable):
-    pass
-
-
-def _loosen(written: dict[str, Any], key: str) -> None:
+def _loosen(copied: dict[str, Any], key: str) -> None:
     """Something under the key was cut and allows too much: see that the keyword does not refuse too much for it."""
     if key in ("not", "if", "contains"):
-        del written[key]  # `then` and `else` say nothing without their `if`
+        del copied[key]  # `then` and `else` say nothing without their `if`
     elif key == "oneOf":
-        written["allOf"] = [*written.get("allOf", ()), {"anyOf": written.pop("oneOf")}]
+        copied["allOf"] = [*copied.get("allOf", ()), {"anyOf": copied.pop("oneOf")}]
 
 
-class _Unrolling:
-    __slots__ = ("_before_2019", "_keep", "_nesting", "_open", "_root", "cuts", "nested", "size")
+class _Copying:
+    """`cuts` counts the keywords that were left out; one that is `wary` counts each reference as one too."""
 
-    def __init__(self, root: Mapping[str, Any], nesting: int, keep: Callable[[str, str], bool]) -> None:
+    __slots__ = ("_before_2019", "_keep", "_numbers", "_root", "_wary", "cuts", "places", "size", "targets")
+
+    def __init__(self, root: Mapping[str, Any], keep: Callable[[str, str], bool], *, wary: bool) -> None:
         self._root = root
-        self._nesting = nesting
         self._keep = keep
-        self._open: dict[str, int] = {}
+        self._wary = wary
         self._before_2019 = bool(_BEFORE_2019.search(str(root.get("$schema", ""))))
+        self.places: list[Place] = []
+        self.targets: list[tuple[str, Place]] = []
+        self._numbers: dict[str, int] = {}
         self.size = self.cuts = 0
-        self.nested = False
 
-    def schema(self, value: Any, depth: int) -> Any:
+    def whole(self) -> dict[str, Any]:
+        copied: dict[str, Any] = self._schema(self._root, self._place([]), 0)
+        if "$schema" in self._root:
+            copied["$schema"] = self._root["$schema"]
+        if self.targets:
+            definitions: dict[str, Any] = {}
+            for pointer, place in self.targets:  # which grow while it goes on
+                definitions[str(len(definitions))] = self._schema(self._at(pointer), place, 0)
+            copied["definitions"] = definitions
+        return copied
+
+    def _schema(self, value: Any, place: Place, depth: int) -> Any:
         self._weigh(1)
         if isinstance(value, bool):
             return value
-        if not isinstance(value, Mapping):
+        if not isinstance(value, Mapping) or depth > DEEPEST:
             raise Unusable
-        if depth > DEEPEST:
-            raise _TooLarge
         cuts = self.cuts
-        written = self._members(value, depth)
-        whole = self._with_reference(written, value["$ref"], depth) if "$ref" in value else written
-        if self.cuts > cuts and isinstance(whole, dict):
+        copied = {"$ref": self._reference(value["$ref"], place)} if "$ref" in value else {}
+        if copied and self._before_2019:  # then what stands beside a reference does not count
+            return copied
+        copied |= self._keywords(value, place, depth)
+        if self.cuts > cuts:
             # What was cut would have said which members it knows.
-            whole.pop("unevaluatedItems", None)
-            whole.pop("unevaluatedProperties", None)
-        return whole
+            copied.pop("unevaluatedItems", None)
+            copied.pop("unevaluatedProperties", None)
+        return copied
 
-    def _members(self, value: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        written: dict[str, Any] = {}
-        known = True
+    def _keywords(self, value: Mapping[str, Any], place: Place, depth: int) -> dict[str, Any]:
+        copied: dict[str, Any] = {}
         for key, inner in value.items():
-            before = self.cuts
-            if key in TEXTS and isinstance(inner, str):
-                if self._keeps(key, inner):
-                    written[key] = inner
+            cuts = self.cuts
+            if key in LEADS_TO:
+                copied[key] = self._inner(key, inner, place, depth, copied.get(key, ()))
+            elif key in READING and isinstance(inner, str):
+                if self._keeps(key, inner, place):
+                    copied[key] = inner
             elif key in PLAIN:
-                written[key] = self._plain(inner)
-            elif key in SEVERAL and isinstance(inner, list | tuple):
-                written[key] = [*written.get(key, ()), *(self.schema(each, depth + 1) for each in inner)]
-            elif key in ONE:
-                written[key] = self.schema(inner, depth + 1)
-            elif key in NAMED:
-                written[key] = self._named(key, inner, depth)
-                known = known and (key != "patternProperties" or len(written[key]) == len(inner))
-            elif key in ("$dynamicRef", "$recursiveRef") or (key == "$id" and depth):
+                copied[key] = self._plain(key, inner, place)
+            elif key in ("$dynamicRef", "$recursiveRef") or (key == "$id" and value is not self._root):
                 raise Unusable  # they change what references mean
-            if self.cuts > before:
-                _loosen(written, key)
-        if not known:
-            written.pop(
-                "additionalProperties", None
-            )  # the members under the pattern that was left out are none of them
-        return written
+            if self.cuts > cuts:
+                _loosen(copied, key)
+        if len(copied.get("patternProperties", ())) < len(value.get("patternProperties", ())):
+            copied.pop("additionalProperties", None)  # the members under the pattern that was left out are none of them
+        return copied
 
-    def _with_reference(self, written: dict[str, Any], pointer: Any, depth: int) -> Any:
+    def _inner(self, key: str, inner: Any, place: Place, depth: int, before: Sequence[Any]) -> Any:
+        """The schemas that a keyword holds; a list continues the one that was made of the same keyword `before`."""
+        edges: list[Place] = getattr(place, LEADS_TO[key])
+        if key.startswith("unevaluated"):
+            place.again = UNEVALUATED
+        if key in NAMED:
+            return self._named(key, inner, place, edges, depth)
+        if isinstance(inner, list | tuple):
+            return [*before, *(self._schema(each, self._place(edges), depth + 1) for each in inner)]
+        return self._schema(inner, self._place(edges), depth + 1)
+
+    def _named(self, key: str, inner: Any, place: Place, edges: list[Place], depth: int) -> dict[str, Any]:
+        if not isinstance(inner, Mapping):
+            raise Unusable
+        copied = {}
+        names = self._place(place.beside) if key == "patternProperties" else place  # what reads the members' names
+        for name, each in inner.items():
+            self._weigh(len(name) // 50)
+            place.own[CHECKS] += 1
+            if key == "patternProperties" and not self._keeps("pattern", name, names):
+                continue
+            listed = key == "dependencies" and isinstance(each, list)
+            copied[name] = self._plain(key, each, place) if listed else self._schema(each, self._place(edges), depth + 1)
+        return copied
+
+    def _reference(self, pointer: Any, place: Place) -> str:
         if not isinstance(pointer, str):
             raise Unusable
-        already = self._open.get(pointer, 0)
-        if already > self._nesting:
-            self.cuts += 1
-            target: Any = True
-        else:
-            self.nested = self.nested or already > 0
-            self._open[pointer] = already + 1
-            target = self.schema(self._at(pointer), depth + 1)
-            self._open[pointer] = already
-        if self._before_2019:  # then what stands beside a reference does not count
-            return {"$schema": written["$schema"], "allOf": [target]} if "$schema" in written else target
-        return {**written, "allOf": [*written.get("allOf", ()), target]} if written else target
+        self.cuts += self._wary
+        self._weigh(len(pointer) // 50)
+        number = self._numbers.setdefault(pointer, len(self.targets))
+        if number == len(self.targets):
+            self.targets.append((pointer, self._place([])))
+        place.same.append(self.targets[number][1])
+        return f"#/definitions/{number}"
 
     def _at(self, pointer: str) -> Any:
         """What the JSON pointer (RFC 6901, in a URI's fragment) leads to."""
@@ -176,35 +198,33 @@ class _Unrolling:
                 raise Unusable
         return found
 
-    def _named(self, key: str, inner: Any, depth: int) -> dict[str, Any]:
-        if not isinstance(inner, Mapping):
-            raise Unusable
-        written = {}
-        for name, each in inner.items():
-            self._weigh(len(name) // 50)
-            if key == "patternProperties" and not self._keeps("pattern", name):
-                continue
-            names = key == "dependencies" and isinstance(each, list)
-            written[name] = self._plain(each) if names else self.schema(each, depth + 1)
-        return written
-
-    def _plain(self, value: Any) -> Any:
+    def _plain(self, key: str, value: Any, place: Place) -> Any:
         try:
             text = orjson.dumps(value)
         except TypeError:  # a number over 64 bits, or what is no JSON at all
             text = repr(value).encode(errors="replace")
-        self._weigh(1 + len(text) // 50)
+        weight = 1 + len(text) // 50
+        self._weigh(weight)
+        place.own[CHECKS] += len(value) if key == "required" and isinstance(value, list) else weight
+        place.own[WIDE] += key == "uniqueItems"
         return value
 
-    def _keeps(self, key: str, text: str) -> bool:
+    def _keeps(self, key: str, text: str, place: Place) -> bool:
         """Whether the keyword stays; else it is a cut."""
         self._weigh((PATTERN if key == "pattern" else 1) + len(text) // 50)
         if not self._keep(key, text):
             self.cuts += 1
             return False
+        place.own[CHECKS] += 1 + len(text) // 50
+        place.own[TEXTS] += 1
         return True
 
     def _weigh(self, size: int) -> None:
         self.size += size
         if self.size > LARGEST:
-            raise _TooLarge
+            raise Unusable
+
+    def _place(self, edges: list[Place]) -> Place:
+        self.places.append(place := Place())
+        edges.append(place)
+        return place
