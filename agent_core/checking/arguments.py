@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from agent_core.checking.costs import Cost, Unusable
+from agent_core.checking.costs import DEEPEST, Cost, Unusable
 from agent_core.checking.misfits import misfits_in
 from agent_core.checking.schemas import safe_copy
 from agent_core.messages import ToolCall, well_formed
@@ -40,7 +40,7 @@ MOST_VALUES = 50_000
 
 LARGEST_CHECK, LARGEST_SEARCH = 2_000_000, 5_000
 """What one check may cost (about 50 ms), and the search for what exactly is wrong, which makes an object of each
-thing that is (some 10 µs)."""
+thing that is (some 10 µs) and of the way to it (so much for each 60 steps)."""
 
 LARGEST_PATTERN = 32 * 1024
 """Bytes of a compiled pattern: matching takes up to 0.4 µs for each byte of the text then."""
@@ -162,7 +162,7 @@ class _Validator:
 
     def check(self, arguments: dict[str, Any], text: str, spec: ToolSpec) -> Misfits | None:
         """What is wrong with the arguments, whose JSON was `text`; None where nothing is known to be."""
-        cost = self.cost.of(arguments, len(text))
+        cost, frames = self.cost.of(arguments, len(text))
         if cost > LARGEST_CHECK:
             logger.debug("arguments of %d characters are too much for a schema of size %d", len(text), self.size)
             return None
@@ -173,7 +173,7 @@ class _Validator:
         except Exception as error:  # too deep, or a number that it cannot take: the schema says nothing of that
             logger.debug("arguments could not be checked (%s)", type(error).__name__)
             return None
-        if cost > LARGEST_SEARCH:
+        if max(cost, cost * frames // DEEPEST) > LARGEST_SEARCH:
             return Misfits()
         return misfits_in(compiled.iter_errors(arguments), arguments, spec)
 

@@ -17,10 +17,11 @@ which stands in itself looks at. The validator needs a stack for them: twice the
 MOST = 10**9
 """A cost that is too much for anything."""
 
-MOST_WORK = 50_000
+MOST_WORK = 30_000
 """Places that are looked at in all to find the cost; deeper values are too much then."""
 
 CHECKS, WIDE, TEXTS = range(3)
+SAME, MEMBERS, ITEMS, BESIDE = range(4)
 
 
 class Unusable(Exception):
@@ -29,35 +30,36 @@ class Unusable(Exception):
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A schema inside a schema, and where it leads to: what looks at the `same` value, at one of the `members` or
-    `items` each, or at any of them `beside` what else does.
+    """A schema inside a schema. It leads to others: those that look at the SAME value, at one of the MEMBERS or ITEMS
+    each, or at any of them BESIDE the others.
 
-    `own` counts its simple checks, the keywords that look at all of a value at once, and those that read a text to
-    its end. `again` is how many times more all this costs for what is looked at a second time.
+    `own` counts its simple checks, the keywords that look at all of a value at once (WIDE), and those that read a text
+    to its end. `again` is how many times more all this costs for what is looked at a second time.
     """
 
     own: list[int] = field(default_factory=lambda: [1, 0, 0])
     again: int = 1
-    same: list["Place"] = field(default_factory=list)
-    members: list["Place"] = field(default_factory=list)
-    items: list["Place"] = field(default_factory=list)
-    beside: list["Place"] = field(default_factory=list)
+    leads: tuple[list["Place"], ...] = field(default_factory=lambda: ([], [], [], []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """`levels` are the simple checks of one value at each depth, `wide` the keywords that look at all of a value there
-    at once, and `texts` how many read one text to its end at most."""
+    at once, `texts` how many read one text to its end, and `height` how many places look at one value one through
+    the other; at most each."""
 
     levels: Sequence[int]
     wide: Sequence[int]
     texts: int
+    height: int
 
-    def of(self, value: Any, characters: int) -> int:
-        """The simple checks of this value, whose JSON has so many characters; of some 30 ns each at most."""
+    def of(self, value: Any, characters: int) -> tuple[int, int]:
+        """The simple checks of this value, whose JSON has so many characters, of some 30 ns each at most; and how
+        many places the validator is in at once."""
         counts = _counts(value, len(self.levels))
         checks = sum(each * count for each, count in zip(self.levels, counts, strict=False))
-        return checks + sum(self.wide[: len(counts)]) * (sum(counts) + characters // 50)
+        wide = sum(self.wide[: len(counts)]) * (sum(counts) + characters // 50)
+        return checks + wide, self.height * min(len(counts), len(self.levels))
 
 
 def cost_of(places: Sequence[Place]) -> Cost:
@@ -65,18 +67,20 @@ def cost_of(places: Sequence[Place]) -> Cost:
     heights: dict[Place, int] = {}
     for place in places:
         _climb(place, heights, 0)
-    order = list(heights)
     levels: list[list[int]] = [[], [], []]
-    now: list[dict[Place, int]] = [{}, {}, {}]
-    work = 0
+    order, work = list(heights), 0
+    above: list[dict[Place, int]] = [{}, {}, {}]
     while order and len(levels[CHECKS]) < DEEPEST and work < MOST_WORK:
-        now = [_level(order, before, None if levels[CHECKS] else kind) for kind, before in enumerate(now)]
-        for found, each in zip(levels, now, strict=True):
-            found.append(each.get(places[0], 0))
+        for kind, found in enumerate(levels):
+            above[kind] = _below(order, above[kind]) if found else _first(order, kind)
+            found.append(above[kind].get(places[0], 0))
         work += len(order)
-        order = [place for place in order if now[CHECKS][place]]
+        order = [place for place in order if place in above[CHECKS] and any(place.leads)]
     return Cost(
-        levels=levels[CHECKS] + [MOST] * bool(order), wide=levels[WIDE], texts=max(levels[TEXTS])
+        levels=levels[CHECKS] + [MOST] * bool(order),
+        wide=levels[WIDE],
+        texts=max(levels[TEXTS]),
+        height=max(heights.values()),
     )
 
 
@@ -85,25 +89,33 @@ def _climb(place: Place, heights: dict[Place, int], depth: int) -> None:
     if place in heights:
         return
     if depth <= DEEPEST:  # else it comes back to itself, or might as well
-        for each in place.same:
+        for each in place.leads[SAME]:
             _climb(each, heights, depth + 1)
-        height = 1 + max((heights[each] for each in place.same), default=0)
+        height = 1 + max((heights[each] for each in place.leads[SAME]), default=0)
         if height <= DEEPEST:
             heights[place] = height
             return
     raise Unusable
 
 
-def _level(order: Sequence[Place], above: Mapping[Place, int], kind: int | None) -> dict[Place, int]:
-    """What each place costs a level further down than `above`; or at its own value, for a kind of its own costs."""
+def _first(order: Sequence[Place], kind: int) -> dict[Place, int]:
+    """What each place costs at its own value, where that is anything."""
     found: dict[Place, int] = {}
     for place in order:
-        if kind is not None:
-            here = place.own[kind]
-        else:
-            either = (max((above.get(each, 0) for each in some), default=0) for some in (place.members, place.items))
-            here = sum(either) + sum(above.get(each, 0) for each in place.beside)
-        found[place] = min(MOST, place.again * (here + sum(found.get(each, 0) for each in place.same)))
+        if here := place.own[kind] + sum(found.get(each, 0) for each in place.leads[SAME]):
+            found[place] = min(MOST, place.again * here)
+    return found
+
+
+def _below(order: Sequence[Place], above: Mapping[Place, int]) -> dict[Place, int]:
+    """What each place costs a level further down, where those that it leads to cost what they did `above`."""
+    found: dict[Place, int] = {}
+    for place in order if above else ():
+        same, members, items, beside = place.leads
+        here = sum(max((above.get(each, 0) for each in some), default=0) for some in (members, items) if some)
+        here += sum(above.get(each, 0) for each in beside) + sum(found.get(each, 0) for each in same)
+        if here:
+            found[place] = min(MOST, place.again * here)
     return found
 
 

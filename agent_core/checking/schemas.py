@@ -17,7 +17,20 @@ from urllib.parse import unquote
 
 import orjson
 
-from agent_core.checking.costs import CHECKS, DEEPEST, TEXTS, WIDE, Cost, Place, Unusable, cost_of
+from agent_core.checking.costs import (
+    BESIDE,
+    CHECKS,
+    DEEPEST,
+    ITEMS,
+    MEMBERS,
+    SAME,
+    TEXTS,
+    WIDE,
+    Cost,
+    Place,
+    Unusable,
+    cost_of,
+)
 
 LARGEST = 10_000
 """The size that a copy may have: about one for each schema, and for each 50 bytes in it."""
@@ -30,12 +43,13 @@ UNEVALUATED = 3
 find out what it has looked at, and so once more for each of them that stands above."""
 
 LEADS_TO = {
-    **dict.fromkeys(("allOf", "anyOf", "dependencies", "dependentSchemas", "else", "if", "not", "oneOf", "then"), "same"),
-    **dict.fromkeys(("additionalProperties", "properties", "unevaluatedProperties"), "members"),
-    **dict.fromkeys(("additionalItems", "items", "prefixItems", "unevaluatedItems"), "items"),
-    **dict.fromkeys(("contains", "patternProperties", "propertyNames"), "beside"),
+    **dict.fromkeys(("allOf", "anyOf", "dependencies", "dependentSchemas", "oneOf"), SAME),
+    **dict.fromkeys(("else", "if", "not", "then"), SAME),
+    **dict.fromkeys(("additionalProperties", "properties", "unevaluatedProperties"), MEMBERS),
+    **dict.fromkeys(("additionalItems", "items", "prefixItems", "unevaluatedItems"), ITEMS),
+    **dict.fromkeys(("contains", "patternProperties", "propertyNames"), BESIDE),
 }  # fmt: skip
-"""The keywords that hold schemas, and what of a `Place` they say."""
+"""The keywords that hold schemas, and which of the ways that a `Place` leads to others they are."""
 
 NAMED = frozenset({"dependencies", "dependentSchemas", "patternProperties", "properties"})
 READING = frozenset({"contentEncoding", "contentMediaType", "format", "pattern"})
@@ -149,27 +163,28 @@ class _Copying:
 
     def _inner(self, key: str, inner: Any, place: Place, depth: int, before: Sequence[Any]) -> Any:
         """The schemas that a keyword holds; a list continues the one that was made of the same keyword `before`."""
-        edges: list[Place] = getattr(place, LEADS_TO[key])
+        edges = place.leads[LEADS_TO[key]]
         if key.startswith("unevaluated"):
             place.again = UNEVALUATED
         if key in NAMED:
-            return self._named(key, inner, place, edges, depth)
+            return self._named(key, inner, place, depth)
         if isinstance(inner, list | tuple):
             return [*before, *(self._schema(each, self._place(edges), depth + 1) for each in inner)]
         return self._schema(inner, self._place(edges), depth + 1)
 
-    def _named(self, key: str, inner: Any, place: Place, edges: list[Place], depth: int) -> dict[str, Any]:
+    def _named(self, key: str, inner: Any, place: Place, depth: int) -> dict[str, Any]:
         if not isinstance(inner, Mapping):
             raise Unusable
-        copied = {}
-        names = self._place(place.beside) if key == "patternProperties" else place  # what reads the members' names
+        copied, edges = {}, place.leads[LEADS_TO[key]]
         for name, each in inner.items():
             self._weigh(len(name) // 50)
             place.own[CHECKS] += 1
-            if key == "patternProperties" and not self._keeps("pattern", name, names):
+            if key == "patternProperties" and not self._keeps("pattern", name, place):
                 continue
-            listed = key == "dependencies" and isinstance(each, list)
-            copied[name] = self._plain(key, each, place) if listed else self._schema(each, self._place(edges), depth + 1)
+            if key == "dependencies" and isinstance(each, list):
+                copied[name] = self._plain(key, each, place)
+            else:
+                copied[name] = self._schema(each, self._place(edges), depth + 1)
         return copied
 
     def _reference(self, pointer: Any, place: Place) -> str:
@@ -180,7 +195,7 @@ class _Copying:
         number = self._numbers.setdefault(pointer, len(self.targets))
         if number == len(self.targets):
             self.targets.append((pointer, self._place([])))
-        place.same.append(self.targets[number][1])
+        place.leads[SAME].append(self.targets[number][1])
         return f"#/definitions/{number}"
 
     def _at(self, pointer: str) -> Any:

@@ -1,5 +1,6 @@
-"""Schemas written out: what they mean stays, and what is too much or leads elsewhere is refused."""
+"""Safe copies of schemas: what they mean stays, and what is too much or leads elsewhere is refused."""
 
+import json
 from typing import Any
 
 import jsonschema_rs
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_core.checking.schemas import LARGEST, Unusable, unroll
+from agent_core.checking.costs import MOST, Unusable
+from agent_core.checking.schemas import LARGEST, safe_copy
 
 A = {"type": "integer"}
 
@@ -18,37 +20,40 @@ def laughs(depth: int) -> dict[str, Any]:
     return {"$ref": "#/$defs/d0", "$defs": {**steps, f"d{depth}": {"type": "object"}}}
 
 
+def copy_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return dict(safe_copy(schema).schema)
+
+
+TO_FIRST = {"$ref": "#/definitions/0"}
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+
 @pytest.mark.parametrize(
-    ("schema", "written"),
+    ("schema", "copied"),
     [
         ({}, {}),
         ({"type": "object", "title": "T", "description": "d", "default": {}, "x-odd": 1}, {"type": "object"}),
         ({"properties": {"$ref": A, "title": A}}, {"properties": {"$ref": A, "title": A}}),
         ({"enum": [{"$ref": "#/nowhere"}]}, {"enum": [{"$ref": "#/nowhere"}]}),
-        ({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": A}}, {"properties": {"a": A}}),
-        ({"properties": {"a": {"$ref": "#/$defs/a~1b%20c~0"}}, "$defs": {"a/b c~": A}}, {"properties": {"a": A}}),
-        ({"allOf": [A, {"$ref": "#/allOf/0"}]}, {"allOf": [A, A]}),
+        ({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": A}}, {"properties": {"a": TO_FIRST}}),
+        ({"items": {"$ref": "#/$defs/a~1b%20c~0"}, "$defs": {"a/b c~": A}}, {"items": TO_FIRST}),
+        ({"properties": {"a": {"$ref": "#/x/0"}}, "x": [A]}, {"properties": {"a": TO_FIRST}}),
+        ({"allOf": [A, {"$ref": "#/allOf/0"}, {"$ref": "#/allOf/0"}]}, {"allOf": [A, TO_FIRST, TO_FIRST]}),
+        ({"$ref": "#/$defs/A", "minimum": 1, "$defs": {"A": A}}, {**TO_FIRST, "minimum": 1}),
         (
-            {"properties": {"a": {"$ref": "#/$defs/A", "minimum": 1}}, "$defs": {"A": A}},
-            {"properties": {"a": {"minimum": 1, "allOf": [A]}}},
-        ),
-        (
-            {
-                "$schema": "http://json-schema.org/draft-07/schema#",
-                "properties": {"a": {"$ref": "#/definitions/A", "minimum": 1}},
-                "definitions": {"A": A},
-            },
-            {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": A}},
+            {**DRAFT_7, "$ref": "#/definitions/A", "minimum": 1, "definitions": {"A": A, "B": {"$ref": "far.json"}}},
+            {**DRAFT_7, **TO_FIRST},
         ),
         ({"items": [A, True]}, {"items": [A, True]}),
         ({"dependencies": {"a": ["b"], "c": A}}, {"dependencies": {"a": ["b"], "c": A}}),
         ({"$id": "https://example.com/x", "not": False}, {"not": False}),
     ],
 )  # fmt: skip
-def test_references_are_written_out_and_what_says_nothing_is_left_out(
-    schema: dict[str, Any], written: dict[str, Any]
+def test_what_is_referred_to_is_copied_once_and_what_says_nothing_is_left_out(
+    schema: dict[str, Any], copied: dict[str, Any]
 ) -> None:
-    assert unroll(schema).schema == written
+    definitions = {"definitions": {"0": A}} if "#/definitions/0" in str(copied) else {}
+    assert copy_of(schema) == {**copied, **definitions}
 
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -64,20 +69,20 @@ REFUSED: dict[str, dict[str, Any]] = {
     "a list's far end": {"$ref": "#/allOf/9", "allOf": [A]},
     "no schema": {"properties": {"a": "string"}},
     "no object": {"properties": []},
-    "laughs": laughs(30),
     "a crowd": {"properties": {f"p{n}": A for n in range(LARGEST)}},
     "many patterns": {"properties": {f"p{n}": {"pattern": f"^{n}"} for n in range(101)}},
-    "a long enum, often": {
-        "properties": {f"p{n}": {"$ref": "#/$defs/E"} for n in range(100)},
-        "$defs": {"E": {"enum": ["x" * 10_000]}},
-    },
+    "itself": {"$ref": "#"},
+    "itself, twice": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+    "a definition that is itself": {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+    "one through another": {"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"not": {"$ref": "#/anyOf/0"}}}},
+    "a long way": laughs(61),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_leads_elsewhere_or_stands_for_too_much_is_refused(name: str) -> None:
     with pytest.raises(Unusable):
-        unroll(REFUSED[name])
+        safe_copy(REFUSED[name])
 
 
 def test_a_schema_that_is_nested_too_deep_is_refused() -> None:
@@ -85,51 +90,62 @@ def test_a_schema_that_is_nested_too_deep_is_refused() -> None:
     for _ in range(100):
         schema = {"properties": {"a": schema}}
     with pytest.raises(Unusable):
-        unroll(schema)
+        safe_copy(schema)
 
 
 def nested(depth: int, leaf: Any) -> Any:
     return {"kids": [nested(depth - 1, leaf)], "name": "x"} if depth else leaf
 
 
-def test_a_definition_inside_itself_is_checked_a_few_levels_down() -> None:
-    tree = {
-        "$ref": "#/$defs/T",
-        "$defs": {"T": {"properties": {"name": {"type": "string"}, "kids": {"items": {"$ref": "#/$defs/T"}}}}},
-    }
-    validator = jsonschema_rs.validator_for(dict(unroll(tree).schema))
-    assert validator.is_valid(nested(5, {"name": "x"}))
-    assert not validator.is_valid(nested(5, {"name": 1}))
-    assert validator.is_valid(nested(50, {"name": 1})), "so far down, everything is right"
+TREE = {
+    "$ref": "#/$defs/T",
+    "$defs": {"T": {"properties": {"name": {"type": "string"}, "kids": {"items": {"$ref": "#/$defs/T"}}}}},
+}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"$ref": "#"},
-        {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
-        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}},
-    ],
-)
-def test_a_schema_that_only_refers_to_itself_allows_everything(schema: dict[str, Any]) -> None:
-    assert jsonschema_rs.validator_for(unroll(schema).schema).is_valid({"a": 1})  # type: ignore[arg-type]
+def test_a_definition_inside_itself_is_checked_all_the_way_down_and_costs_the_same_at_each_level() -> None:
+    safe = safe_copy(TREE)
+    validator = jsonschema_rs.validator_for(dict(safe.schema))
+    for depth in (5, 25):
+        assert validator.is_valid(nested(depth, {"name": "x"}))
+        assert not validator.is_valid(nested(depth, {"name": 1}))
+    assert safe.cost.of(nested(20, {}), 0)[0] < 2.5 * safe.cost.of(nested(10, {}), 0)[0]
+    assert safe.cost.of(nested(50, {}), 0)[0] > MOST, "the validator's stack is not without end"
 
 
-@pytest.mark.parametrize("key", ["not", "if", "oneOf", "contains", "unevaluatedProperties"])
-def test_nothing_is_refused_because_a_definition_was_cut(key: str) -> None:
-    inner: Any = {
-        "not": {"not": {"required": ["no"], "properties": {"a": {"$ref": "#"}}}},
-        "if": {"if": {"properties": {"a": {"$ref": "#"}}, "required": ["no"]}, "then": False},
-        "oneOf": {"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"required": ["no"]}]},
-        "contains": {"properties": {"a": {"contains": {"$ref": "#"}, "maxContains": 1}}},
-        "unevaluatedProperties": {
-            "allOf": [{"properties": {"a": {"$ref": "#"}}}], "unevaluatedProperties": False
-        },
-    }[key]  # fmt: skip
+def test_references_that_double_at_each_level_are_counted_before_they_are_followed() -> None:
+    assert safe_copy(laughs(20)).cost.levels[0] > 2**20
+    again = {"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}}
     value: Any = {}
-    for _ in range(12):
+    for _ in range(30):
         value = {"a": value}
-    assert jsonschema_rs.validator_for(dict(unroll(inner).schema)).is_valid(value)
+    assert safe_copy(again).cost.of(value, 0)[0] > 2**29
+
+
+def test_a_cost_that_takes_long_to_find_is_too_much_for_deep_values() -> None:
+    names = [str(number) for number in range(90)]
+    all_of_them = {"properties": {name: {"$ref": f"#/$defs/{name}"} for name in names}}
+    cost = safe_copy({"$ref": "#/$defs/0", "$defs": dict.fromkeys(names, all_of_them)}).cost
+    assert cost.of({"1": {"2": {}}}, 0)[0] < 1000
+    assert cost.of(json.loads('{"1":' * 50 + "1" + "}" * 50), 0)[0] > MOST
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_nothing_is_refused_for_a_pattern_that_was_cut_even_behind_references(far: bool) -> None:
+    odd: Any = {"$ref": "#/$defs/B"} if far else {"pattern": "x"}
+    definitions = {"$defs": {"B": {"allOf": [{"$ref": "#/$defs/C"}]}, "C": {"pattern": "x"}}} if far else {}
+    for schema in (
+        {"not": odd},
+        {"if": odd, "then": False},
+        {"oneOf": [odd, {"type": "string"}]},
+        {"properties": {"a": {"oneOf": [odd, {"type": "string"}]}}},
+        {"contains": odd, "maxContains": 1},
+        {"allOf": [{"properties": {"a": odd}}], "unevaluatedProperties": False},
+    ):
+        copied = safe_copy({**schema, **definitions}, lambda _key, _text: False).schema
+        validator = jsonschema_rs.validator_for(dict(copied))
+        for value in ("y", ["y", "z"], {"a": "y"}):
+            assert validator.is_valid(value)
 
 
 def test_what_reads_texts_stays_where_the_caller_agrees() -> None:
@@ -140,13 +156,15 @@ def test_what_reads_texts_stays_where_the_caller_agrees() -> None:
         asked.append((key, text))
         return text == "^b"
 
-    assert unroll(schema, keep).schema == {"properties": {"a": {}, "b": {"pattern": "^b"}}}
+    assert safe_copy(schema, keep).schema == {"properties": {"a": {}, "b": {"pattern": "^b"}}}
     assert asked == [("pattern", "^a"), ("format", "uri"), ("pattern", "^b")]
 
 
 NAMES = st.sampled_from(["a", "b"])
 POINTERS = st.sampled_from(["#", "#/$defs/a", "#/$defs/b", "#/properties/a"])
-SIMPLE = st.sampled_from([{}, True, {"type": "string"}, {"type": ["object", "integer"]}, {"minimum": 2}])
+SIMPLE = st.sampled_from([
+    {}, True, {"type": "string"}, {"type": ["object", "integer"]}, {"minimum": 2}, {"pattern": "y"}
+])  # fmt: skip
 
 
 def deeper(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -173,10 +191,20 @@ VALUES = st.recursive(
 
 
 @given(SCHEMAS, VALUES)
-def test_what_is_written_out_means_what_it_meant(schema: dict[str, Any], value: Any) -> None:
+def test_a_copy_means_what_the_schema_meant(schema: dict[str, Any], value: Any) -> None:
     try:
-        written = unroll(schema).schema
+        copied = copy_of(schema)
     except Unusable:
         return
     meant = jsonschema_rs.validator_for(schema, offline=True).is_valid(value)
-    assert jsonschema_rs.validator_for(dict(written)).is_valid(value) or not meant, "nothing right is refused"
+    assert jsonschema_rs.validator_for(copied).is_valid(value) == meant
+
+
+@given(SCHEMAS, VALUES)
+def test_a_copy_without_patterns_refuses_nothing_that_is_right(schema: dict[str, Any], value: Any) -> None:
+    try:
+        copied = safe_copy(schema, lambda _key, _text: False).schema
+    except Unusable:
+        return
+    meant = jsonschema_rs.validator_for(schema, offline=True).is_valid(value)
+    assert jsonschema_rs.validator_for(dict(copied)).is_valid(value) or not meant
