@@ -17,6 +17,7 @@ import pytest
 
 from bench.accept.checks import CHECKS, Check, Figure
 from bench.accept.page import page
+from bench.mutants.section import section_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +33,8 @@ def main() -> None:
         parser.error(f"there is no check {', '.join(sorted(unknown))}")
     results = [(check, _measure(check)) for check in CHECKS if only is None or check.name in only]
     if only is None:
-        (ROOT / "docs" / "reliability.md").write_text(page(results))
+        file = ROOT / "docs" / "reliability.md"
+        file.write_text(page(results) + section_of(file.read_text()))
         print("written: docs/reliability.md")
     sys.exit(_sum_up(results))
 

@@ -1,0 +1,72 @@
+"""What is tried: the files of each area, and the tests that have to notice a fault in them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+CORE = "tests/agent_core"
+SESSIONS = f"{CORE}/sessions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Area:
+    """Files and folders with faults, and tests; those that come first run first."""
+
+    name: str
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+
+    def files(self, root: Path) -> list[str]:
+        """The area's source files, as paths below the root."""
+        found = [
+            file
+            for source in self.sources
+            for file in (sorted((root / source).rglob("*.py")) if (root / source).is_dir() else [root / source])
+        ]
+        return [str(file.relative_to(root)) for file in found]
+
+
+AREAS = (
+    Area(
+        name="gate and leases",
+        sources=("agent_core/gate.py", "agent_core/sessions/leases.py"),
+        tests=(f"{CORE}/test_gate.py", f"{SESSIONS}/test_leases.py", "tests/safety", f"{CORE}/test_runner.py"),
+    ),
+    Area(
+        name="heartbeat",
+        sources=("agent_core/sessions/heartbeat.py",),
+        tests=("tests/safety", f"{SESSIONS}/test_leases.py", f"{SESSIONS}/test_owners.py"),
+    ),
+    Area(
+        name="sql",
+        sources=("agent_core/sessions/sql",),
+        tests=(f"{SESSIONS}/sql", f"{SESSIONS}/test_stores.py", f"{SESSIONS}/test_owners.py", SESSIONS, "tests/safety"),
+    ),
+    Area(
+        name="journal",
+        sources=("agent_core/sessions/journal",),
+        tests=(f"{SESSIONS}/journal", f"{SESSIONS}/sql", f"{SESSIONS}/test_stores.py"),
+    ),
+    Area(
+        name="react",
+        sources=("agent_core/react",),
+        tests=(f"{CORE}/react", CORE, "tests/safety"),
+    ),
+    Area(
+        name="converters",
+        sources=("converters",),
+        tests=("tests/converters",),
+    ),
+    Area(
+        name="retries",
+        sources=("app/retries",),
+        tests=(
+            "tests/app/retries",
+            "tests/safety",
+            "tests/live/test_claims.py",
+            "tests/live/test_stopped_claims.py",
+            "tests/live/test_asking_again.py",
+            "tests/live/test_openai_again.py",
+            "tests/live/test_halves.py",
+        ),
+    ),
+)
