@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent_core.sessions.entries import Entry, SessionKey
-from agent_core.sessions.opening import open_store
+from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.records import Records
 from agent_core.sessions.store import Lease, Page, SessionInfo, Store
+from tests.agent_core.sessions.sql.sqlite_stores import opened
 
 KEY = SessionKey(user_id="u", session_id="s")
 
@@ -112,7 +113,7 @@ class RecordingStore:
 
 
 async def sqlite(data_dir: Path) -> Store:
-    return await open_store("sqlite", data_dir, lease_seconds=30)
+    return await opened(data_dir)
 
 
 class Clock:

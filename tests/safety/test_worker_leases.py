@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import SessionKey
+from agent_core.names import SessionKey
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
