@@ -9,12 +9,10 @@ it stops the runs that are under way.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
-
-import msgspec
 
 from agent_core.agent import Agent
 from agent_core.channel import Channel
@@ -27,17 +25,18 @@ from agent_core.models.base import Timeouts
 from agent_core.models.http import HttpClient
 from agent_core.names import SessionKey
 from agent_core.react.scope import Nowhere, Sink
-from agent_core.react.stopping import StopReason
 from agent_core.run import Outside, Run
 from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
-from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
-from agent_core.sessions.entries import Entry, message_entry, titled_entry, weight_of
+from agent_core.sessions.entries import message_entry, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import answer_of
-from agent_core.sessions.store import LeaseLost, Store
+from agent_core.sessions.records import Records
+from agent_core.sessions.store import Store
+from agent_core.sessions.timed_records import TimedRecords
 from agent_core.sessions.writer import SAVING
+from agent_core.stored_sessions import Sessions
 from agent_core.usage import Usage
 
 
@@ -77,6 +76,8 @@ class Engine:
         http = HttpClient(timeouts if timeouts is not None else Timeouts())
         self._runner = Runner(self.store, self.gate, http, lease_seconds)
         self.aside = self._runner.aside
+        self.sessions = Sessions(self._runner)
+        self.records: Records = TimedRecords(self.store.records)
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,12 +170,12 @@ class Engine:
         if run_id is not None:
             named = [run for run in runs if run.run_id == run_id]
             if named:  # an id may come again: its latest attempt
-                return self.stop(named[-1], "interrupt")
+                return named[-1].stop("interrupt")
             return await self._is_open(key, run_id) and await self.store.cancel(key)
         if runs and runs[0].holds:
-            return self.stop(runs[0], "interrupt")
+            return runs[0].stop("interrupt")
         # Whoever holds the session may be another worker.
-        return await self.store.cancel(key) or bool(runs and self.stop(runs[0], "interrupt"))
+        return await self.store.cancel(key) or bool(runs and runs[0].stop("interrupt"))
 
     async def _is_open(self, key: SessionKey, run_id: str) -> bool:
         entries = await self.store.load(key)
@@ -183,47 +184,6 @@ class Engine:
     def under_way(self, key: SessionKey) -> tuple[Run, ...]:
         """The session's runs in this process: first the one that holds the gate, then those that wait."""
         return self._runner.under_way(key)
-
-    async def rename(self, title: str, *, user_id: str, session_id: str) -> bool:
-        """Give the session another title; at once, also while a run is under way. False where there is no
-        such session."""
-        key = SessionKey(user_id=user_id, session_id=session_id)
-        entry = titled_entry(new_id("rename"), title)
-        for run in self.under_way(key)[:1]:
-            writer = run.lane.scope.writer
-            if writer is not None:
-                with suppress(LeaseLost):  # it may be ending: then there is nobody to wait for
-                    await writer.append(entry)
-                    return True
-        async with self._runner.writing(key, entry.run_id) as writer:
-            await writer.append(*([entry] if writer.entries else ()))
-        return bool(writer.entries)
-
-    async def delete(self, *, user_id: str, session_id: str, head: int | None = None) -> bool:
-        """Stop the session's runs and remove it with everything in it. False where there was nothing.
-
-        With `head`, no run is stopped, and nothing is removed unless the session has just so many entries.
-        """
-        key = SessionKey(user_id=user_id, session_id=session_id)
-        if head is None:
-            runs = self.under_way(key)
-            for run in runs:
-                self.stop(run, "interrupt")
-            if not runs:
-                await self.store.cancel(key)  # in case that another worker has one
-        async with self._runner.writing(key, new_id("delete")) as writer:
-            there = bool(writer.entries) and head in (None, len(writer.entries))
-            if there:
-                await self.store.delete(writer.lease)
-        return there
-
-    async def fill(self, entries: Sequence[Entry], *, user_id: str, session_id: str) -> None:
-        """Begin a session with these entries, which are numbered anew. Raises SessionExists."""
-        key = SessionKey(user_id=user_id, session_id=session_id)
-        async with self._runner.writing(key, new_id("fill")) as writer:
-            if writer.entries:
-                raise SessionExists
-            await writer.append(*entries)
 
     def session(self, user_id: str, session_id: str) -> "Session":
         """A handle on one session, with the same verbs."""
@@ -265,11 +225,6 @@ class Engine:
         """
         return self._runner.start(run, sink)
 
-    def stop(self, run: Run, reason: StopReason) -> bool:
-        """Stop a run that was admitted: its model or tool call is cancelled, its calls are paired and it
-        is saved. False where it was stopped already."""
-        return run.stop(reason)
-
 
 class Session:
     """A handle on one session of one user: the engine's verbs without the two ids."""
@@ -298,19 +253,12 @@ class Session:
 
     async def snapshot(self) -> bytes:
         """The whole session as it stands, as JSON; `restore` takes it back. Raises RunError."""
-        await self._engine.store.find(self.key)  # which tells where this is another database than before
-        entries = await self._engine.store.load(self.key)
-        return await self._engine.aside(weight_of(entries), snapshot_of, entries)
+        return await self._engine.sessions.snapshot(self.key)
 
     async def restore(self, snapshot: bytes) -> None:
-        """Fill an empty session from a snapshot: a copy, in which nothing is left to be carried out, and no
-        approval counts any more. Raises InvalidRequest where the session is not empty, or where the bytes are no
-        snapshot."""
+        """Fill an empty session from a snapshot: a copy, in which nothing is left to be carried out, and no approval
+        counts. Raises InvalidRequest if the session is not empty, or the bytes are no snapshot."""
         try:
-            copy = await self._engine.aside(len(snapshot), entries_of, snapshot)
-        except msgspec.MsgspecError as error:
-            raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
-        try:
-            await self._engine.fill(copy, user_id=self.key.user_id, session_id=self.key.session_id)
+            await self._engine.sessions.restore(self.key, snapshot)
         except SessionExists as error:
             raise InvalidRequest("The session is not empty; restore into a fresh one.") from error

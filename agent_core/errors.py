@@ -4,6 +4,7 @@
     ├── InvalidRequest          the caller's input cannot be used; names the field
     ├── SessionBusy             a run holds the session and the gate's strategy is `reject`
     ├── SessionExists           a session that was to be filled is not empty
+    ├── HeldElsewhere           a run that was asked for may be under way in another worker
     ├── QueueFull               too many runs wait for the session
     ├── ToolError               raised by a tool: what the model may know
     └── RunError                ends a run; becomes one RunFailed event with its code
@@ -75,6 +76,13 @@ class SessionExists(CoreError):
 
     def __init__(self) -> None:
         super().__init__("There is a session under this id already; choose another.")
+
+
+class HeldElsewhere(CoreError):
+    """The run may be under way in another worker."""
+
+    def __init__(self) -> None:
+        super().__init__("The run is under way in another worker.")
 
 
 class QueueFull(CoreError):

@@ -20,6 +20,9 @@ LONGEST_REASON = 2_000
 EDITED = ("arguments", "editedArguments", "args")
 """Under which of these names a client sends what a person has made of the arguments; the first that is there counts."""
 
+ANSWER_IGNORED = "answer_ignored"
+"""The custom event about an answer whose interrupt waits no more: `{interruptId}`."""
+
 Kind = Literal["approval", "waiting"]
 
 

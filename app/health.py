@@ -3,8 +3,8 @@
 import asyncio
 from time import monotonic
 
+from agent_core.engine import Engine
 from agent_core.errors import RunError
-from agent_core.sessions.store import Store
 
 PATIENCE = 3.0
 """Seconds that the store may take to say that it is well."""
@@ -16,8 +16,8 @@ FRESH = 1.0
 class Health:
     """Asks the store at most once in FRESH seconds, whoever asks."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._asking = asyncio.Lock()
         self._asked = -FRESH
         self._failure: RunError | None = None
@@ -33,10 +33,7 @@ class Health:
 
     async def _ask(self) -> RunError | None:
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._store.check()
+            await self._engine.sessions.check(PATIENCE)
         except RunError as error:
             return error
-        except Exception as error:
-            return RunError("store_unavailable", detail=type(error).__name__)
         return None

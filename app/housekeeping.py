@@ -1,24 +1,19 @@
-"""Housekeeping: sessions that are too old, or too many, are deleted, and so are records that are over their time."""
+"""Housekeeping: it deletes sessions that are too old or too many, and records that are over their time."""
 
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
+from time import time
 
 from agent_core.engine import Engine
-from agent_core.errors import CoreError, RunError
-from agent_core.names import SessionKey
-from agent_core.sessions.entries import now_ms
-from agent_core.sessions.store import SessionPutBack
 from app.settings import Settings
 
 FIRST = 5.0
-"""Seconds after the start before the first round: whoever waits for the server comes first."""
+"""Seconds from the start to the first round: clients that wait for the server come first."""
 
 EVERY = 600.0
 """Seconds between two rounds."""
-
-BATCH = 100
-"""Sessions that are looked up at a time."""
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -27,7 +22,9 @@ logger = logging.getLogger(__name__)
 
 class Housekeeping:
     """Deletes the sessions that `session_days` and `max_sessions` do not keep, never one with a run under way.
-    `forget(user_id, session_id)` is called for each, to drop what else is kept of it."""
+
+    It calls `forget(user_id, session_id)` for each, to drop what else is kept of it.
+    """
 
     def __init__(self, engine: Engine, settings: Settings, forget: Callable[[str, str], None]) -> None:
         self._engine = engine
@@ -47,41 +44,16 @@ class Housekeeping:
 
     async def round(self) -> int:
         """Delete what is not kept. Returns how many sessions. Raises RunError `store_unavailable`."""
-        await self._engine.store.records.expire()
+        await self._engine.records.expire()
         if self._days is None and self._keep is None:
             return 0
-        began = now_ms()
-        before = None if self._days is None else began - int(self._days * DAY_MS)
-        deleted, passed_over = 0, set[SessionKey]()
-        while True:
-            found = await self._engine.store.expired(before=before, keep=self._keep, limit=BATCH + len(passed_over))
-            old = [key for key in found if key not in passed_over]
-            if not old:
-                return deleted
-            for key in old:
-                if await self._delete(key, began):
-                    deleted += 1
-                else:
-                    passed_over.add(key)
-
-    async def _delete(self, key: SessionKey, began: int) -> bool:
-        info = await self._engine.store.find(key)
-        if info is None or info.updated_at >= began or self._engine.under_way(key):
-            return False
-        try:
-            # Whoever writes to it in between keeps it.
-            deleted = await self._engine.delete(user_id=key.user_id, session_id=key.session_id, head=info.head)
-            if deleted:
+        before = None if self._days is None else int(time() * 1000 - self._days * DAY_MS)
+        deleted = 0
+        async with aclosing(self._engine.sessions.delete_expired(before=before, keep=self._keep)) as keys:
+            async for key in keys:
                 self._forget(key.user_id, key.session_id)
-            return deleted
-        except SessionPutBack:
-            return False
-        except RunError as error:
-            if error.code == "store_unavailable":
-                raise
-            return False
-        except CoreError:
-            return False
+                deleted += 1
+        return deleted
 
     async def _go_on(self) -> None:
         await asyncio.sleep(FIRST)

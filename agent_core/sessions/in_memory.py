@@ -9,7 +9,8 @@ from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry, TitledBody, body_of, now_ms
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.records import InMemoryRecords
-from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo
+from agent_core.sessions.store import Lease, LeaseLost
+from agent_core.stored import Page, SessionInfo
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from agent_core.errors import InvalidRequest
-from agent_core.sessions.store import Page, SessionInfo
+from agent_core.stored import Page, SessionInfo
 
 _CURSOR = re.compile(r"(\d{1,16})-(\d{1,18})")
 

@@ -9,13 +9,14 @@ A session that a living owner holds cannot be acquired by another.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from agent_core.errors import RunError
 from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry
 from agent_core.sessions.records import Records
+from agent_core.stored import Page, SessionInfo
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,28 +49,6 @@ class SessionPutBack(RunError):
             "The store has lost what was written to this session: its operator has to look at it.",
             detail="the session is not the one that the journal's anchor has seen",
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInfo:
-    """A session as lists show it. Times in milliseconds since the epoch; `head` counts its entries. `row` is that of
-    its leases: one that is deleted and begun anew under the same name has another."""
-
-    session_id: str
-    title: str
-    created_at: int
-    updated_at: int
-    head: int
-    row: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Some sessions of a user, the one that was written to last first. `next` begins the next page; None
-    at the end."""
-
-    sessions: tuple[SessionInfo, ...] = field(default=())
-    next: str | None = None
 
 
 class Store(Protocol):

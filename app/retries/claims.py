@@ -22,8 +22,6 @@ from starlette.requests import ClientDisconnect
 
 from agent_core.engine import Engine
 from agent_core.errors import Code, RunError
-from agent_core.sessions.leases import answer_of
-from agent_core.sessions.records import Record
 from app.errors import RETRY_SECONDS, Refusal
 from app.retries.places import Claimed, Name, Place, given_by, lost, name_of
 from app.retries.repeats import Claim, OtherBody
@@ -52,7 +50,7 @@ class Claims:
 
     def __init__(self, engine: Engine, settings: Settings, draining: Callable[[], bool]) -> None:
         self._engine = engine
-        self._records = engine.store.records
+        self._records = engine.records
         self._patience = settings.queue_seconds
         self._longest = settings.run_seconds + LATE
         self._draining = draining
@@ -86,9 +84,7 @@ class Claims:
         while True:
             owner = await self._engine.hold()
             value = msgspec.json.encode(mine)
-            found = await answer_of(
-                self._records.claim(user_id, name, value, owner=owner, seconds=claim.seconds, instead=instead)
-            )
+            found = await self._records.claim(user_id, name, value, owner=owner, seconds=claim.seconds, instead=instead)
             if found is None:
                 return self._place(claim, mine, stored=True)
             known = msgspec.json.decode(found.value, type=Claimed)
@@ -96,7 +92,7 @@ class Claims:
                 raise OtherBody
             if known.answer is not None:
                 return given_by(known, known.answer)
-            if not self._is_held(found, known, owner, (user_id, name)):
+            if not self._is_held(found.owner, known, owner, (user_id, name)):
                 if known.acted:
                     return given_by(known, lost(known))
                 instead, mine = found.value, msgspec.structs.replace(mine, left=known.left)
@@ -125,7 +121,7 @@ class Claims:
 
         return Place(self._engine, claim, claimed, stored, over)
 
-    def _is_held(self, found: Record, known: Claimed, owner: str, name: Name) -> bool:
-        if found.owner is None or time() - known.created > self._longest:
+    def _is_held(self, holder: str | None, known: Claimed, owner: str, name: Name) -> bool:
+        if holder is None or time() - known.created > self._longest:
             return False
-        return found.owner != owner or name in self._under_way
+        return holder != owner or name in self._under_way

@@ -18,7 +18,6 @@ import orjson
 
 from agent_core.messages import MediaPart, Message
 from agent_core.run import Run
-from agent_core.sessions.leases import answer_of
 from agent_core.sessions.records import Records
 
 KEPT = 3600.0
@@ -87,11 +86,11 @@ class HiddenTurns:
         """Keep the turn under these names. Raises RunError `store_unavailable`."""
         for number, name in enumerate(names):
             kept = _Kept(at=names[0]) if number else _Kept(hidden=hidden)
-            await answer_of(self._records.keep(user_id, name, msgspec.json.encode(kept), seconds=KEPT))
+            await self._records.keep(user_id, name, msgspec.json.encode(kept), seconds=KEPT)
 
     async def find(self, user_id: str, names: Sequence[str]) -> HiddenTurn | None:
         """The turn that is kept under one of these names. Raises RunError `store_unavailable`."""
-        found = await answer_of(self._records.recall(user_id, names))
+        found = await self._records.recall(user_id, names)
         for record in found.values():
             kept = msgspec.json.decode(record.value, type=_Kept)
             if kept.hidden is None:

@@ -12,8 +12,6 @@ from agent_core.errors import SENTENCES, RunError
 from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
 from agent_core.messages import Message
 from agent_core.run import Run
-from agent_core.sessions.leases import answer_of
-from agent_core.sessions.store import LeaseLost
 from app.retries.hidden_turns import HiddenTurn, left_of
 from app.retries.repeats import Claim
 from app.retries.told_again import Given, told_again
@@ -51,7 +49,7 @@ class Place:
 
     def __init__(self, engine: Engine, claim: Claim, claimed: Claimed, stored: bool, over: Callable[[], None]) -> None:
         self._engine = engine
-        self._records = engine.store.records
+        self._records = engine.records
         self._claim = claim
         self._claimed = claimed
         self._stored = stored
@@ -70,7 +68,7 @@ class Place:
         return self._claimed.left
 
     async def before_calls(self) -> None:
-        """Put down that a call begins. Raises LeaseLost where somebody else has taken the claim over.
+        """Put down that a call begins. Raises RunError `worker_lost` if somebody else has taken the claim over.
 
         A request that nobody can have brought before is put down here, since its server may be lost from now on. It
         is its own: where the store fails, or an equal one has taken its place, it goes on.
@@ -84,7 +82,7 @@ class Place:
                 return
             owner = await self._engine.hold()
             if not await self._keep(held_by=owner, owner=owner):
-                raise LeaseLost
+                raise RunError("worker_lost", detail="another worker has taken the request over")
 
     async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
         """Put the answer in the claim's place; where the same request is to be tried again, what it goes on from."""
@@ -99,7 +97,7 @@ class Place:
     async def give_up(self) -> None:
         """The run did not begin."""
         try:
-            await answer_of(self._give_back(await self._engine.hold()))
+            await self._give_back(await self._engine.hold())
         finally:
             self._over()
 
@@ -115,7 +113,7 @@ class Place:
 
     async def _put_down(self) -> None:
         try:
-            await answer_of(self._keep(owner=await self._engine.hold()))
+            await self._keep(owner=await self._engine.hold())
             self._stored = True
         except RunError as error:
             logger.warning("run %s: its request could not be put down (%s)", self.run_id, error.detail or error.code)

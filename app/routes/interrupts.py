@@ -15,13 +15,10 @@ from starlette.responses import Response
 from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
 from agent_core.events import AgentEnd, Custom, FinalOutput, RequireExternalExecution, RunFailed
-from agent_core.interrupts import Answer, Interrupt
+from agent_core.interrupts import ANSWER_IGNORED, Answer, Interrupt
 from agent_core.messages import new_id
 from agent_core.names import RUN_ID, SessionKey
-from agent_core.react.opening.report import ANSWER_IGNORED
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, weight_of
-from agent_core.sessions.leases import answer_of
 from app.agents import Roster
 from app.errors import NotFound, run_error_answer
 from app.limits import read_json
@@ -30,7 +27,6 @@ from app.routes.sessions import found, json
 from app.routes.system import READ
 from app.runs.first_events import batches_of
 from app.runs.on_disconnect import on_disconnect_of
-from app.runs.open_interrupts import asked_in, pending_in, taken_by
 from app.runs.respond import events_of, failed_at_once, streamed
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from app.services import services_of
@@ -53,7 +49,7 @@ async def interrupts(request: Request) -> Response:
     named = request.query_params.get("agent")
     roster = services_of(request).roster
     agents = roster.agents if named is None else [roster.get(named)]
-    waiting = await _pending(request, await _entries(request, key), agents)
+    waiting = await _pending(request, key, agents)
     return json(
         {
             "interrupts": [
@@ -66,10 +62,10 @@ async def interrupts(request: Request) -> Response:
 
 
 async def _pending(
-    request: Request, entries: Sequence[Entry], agents: Sequence[Agent]
+    request: Request, key: SessionKey, agents: Sequence[Agent]
 ) -> list[tuple[Agent, tuple[Interrupt, ...]]]:
-    aside = services_of(request).engine.aside
-    return await aside(weight_of(entries), lambda: list(pending_in(entries, agents)))
+    pending = await services_of(request).engine.sessions.pending(key, [agent.name for agent in agents])
+    return [(agent, pending[agent.name]) for agent in agents if agent.name in pending]
 
 
 @router.post("/{session_id}/resume", response_model=None)
@@ -86,10 +82,8 @@ async def resume(request: Request) -> Response:
     if run_id is not None and not RUN_ID.fullmatch(run_id):
         raise InvalidRequest("runId: 1 to 64 of A-Z a-z 0-9 . _ : - are allowed.", "runId")
     stream = flag_at(members, "stream")
-    entries = await _entries(request, key)
-    agent = await services.engine.aside(
-        weight_of(entries), _addressee, entries, answers, text_at(members, "agent"), services.roster
-    )
+    asked = await services.engine.sessions.interrupts(key)
+    agent = _addressee(asked, answers, text_at(members, "agent"), services.roster)
     begun = _begin(
         request, key, agent, answers, run_id or new_id("run"), on_disconnect_of(request, agent, services.settings)
     )
@@ -106,8 +100,7 @@ async def bring_result(request: Request) -> Response:
     services = services_of(request)
     operation_id = request.path_params["operation_id"]
     payload = _outcome(await read_json(request, services.settings.body_limit, services.engine.aside, read_object))
-    entries = await _entries(request, key)
-    for agent, pending in await _pending(request, entries, services.roster.agents):
+    for agent, pending in await _pending(request, key, services.roster.agents):
         answers = [
             Answer(interrupt_id=each.id, payload=payload, param=next(iter(payload)))
             for each in pending
@@ -117,7 +110,7 @@ async def bring_result(request: Request) -> Response:
             # Whoever brings a result leaves at once; nobody takes that for a stop.
             begun = _begin(request, key, agent, answers, new_id("run"), "continue")
             return await streamed(request, *begun) if _wants_stream(request) else await _taken(request, begun[0])
-    taker = await services.engine.aside(weight_of(entries), taken_by, entries, operation_id)
+    taker = await services.engine.sessions.taker(key, operation_id)
     if taker is None:
         raise NotFound("Nothing in this session waits for this operation.")
     # It comes again: the answer is the same, and nothing else is.
@@ -125,16 +118,11 @@ async def bring_result(request: Request) -> Response:
     return json({"runId": taker}, 202) if again is None else again
 
 
-async def _entries(request: Request, key: SessionKey) -> Sequence[Entry]:
-    return await answer_of(services_of(request).engine.store.load(key))
-
-
-def _addressee(entries: Iterable[Entry], answers: Iterable[Answer], named: str | None, roster: Roster) -> Agent:
-    """The agent whose interrupts these are. Raises NotFound for one that is not in the session, or not this agent's,
-    and InvalidRequest where they are not all of one agent."""
+def _addressee(owners: Mapping[str, str], answers: Iterable[Answer], named: str | None, roster: Roster) -> Agent:
+    """The agent whose interrupts these are; `owners` are all of the session's. Raises NotFound for one that is not in
+    the session, or not this agent's, and InvalidRequest if they are not all of one agent."""
     if named is not None:
         roster.get(named)
-    owners = {each.interrupt.id: each.agent for each in asked_in(entries)}
     first = named
     for answer in answers:
         owner = owners.get(answer.interrupt_id)

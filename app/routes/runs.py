@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from agent_core.errors import InvalidRequest
+from agent_core.errors import HeldElsewhere, InvalidRequest
 from agent_core.names import RUN_ID, SESSION_ID, SessionKey
+from agent_core.stored import StoredRun
 from app.auth import user_of
 from app.errors import RETRY_SECONDS, NotFound, error_answer
 from app.runs.feeding import weight_of
 from app.runs.reattach import NeverSent, resume
 from app.runs.run import ServedRun
-from app.runs.stored_run import HeldElsewhere, StoredRun, find_stored_run
 from app.services import services_of
 from app.sse import HEADERS, RunStream, pieces
 from converters.agui.decode import AguiRequest
+from converters.agui.dialect import dialect_of
 from converters.agui.ids import UNKNOWN, FrameId, parse_id
 from converters.agui.stream import AguiStream
 
@@ -56,9 +57,9 @@ async def reattach(
     if served is not None and served.log.readable and await services.runs.stands(served):
         return await from_log(request, served, event_id(request, name), name, asked)
     try:
-        past = await find_stored_run(services.engine, key, run_id)
-    except HeldElsewhere:
-        busy = error_answer(request.scope, "session_busy", "The run is under way in another worker.")
+        past = await services.engine.sessions.run(key, run_id)
+    except HeldElsewhere as held:
+        busy = error_answer(request.scope, "session_busy", str(held))
         busy.headers["retry-after"] = str(RETRY_SECONDS)
         del busy.headers["x-should-retry"]
         return busy
@@ -134,7 +135,7 @@ async def _from_store(
 ) -> Response:
     """The run in its trimmed form. Only the terminal frame has an id, which fits those that were sent before."""
     converters = [make() for make in services_of(request).converters]
-    dialect, reasoning = (past.dialect, False) if asked is None else (asked.dialect, asked.reasoning)
+    dialect, reasoning = (dialect_of(past.client), False) if asked is None else (asked.dialect, asked.reasoning)
     wire = AguiStream(key.session_id, run_id, dialect, converters, reasoning=reasoning)
     number = (past.last or UNKNOWN) - 1
     aside = services_of(request).engine.aside

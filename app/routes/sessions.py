@@ -12,11 +12,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from agent_core.errors import InvalidRequest
+from agent_core.messages import Message
 from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, SessionKey, is_title
-from agent_core.sessions.entries import Entry, MessageBody, body_of, weight_of
-from agent_core.sessions.history import history_of
-from agent_core.sessions.leases import answer_of
-from agent_core.sessions.store import SessionInfo
+from agent_core.stored import SessionInfo
 from app.auth import user_of
 from app.errors import NotFound, WrongContentType
 from app.limits import read_json
@@ -41,9 +39,9 @@ MOST_MESSAGES = 1_000
 async def sessions(request: Request) -> Response:
     """`?limit=&after=`: the sessions by time of their last entry, the newest first. `next` begins the next page."""
     limit = number_of(request, "limit", MOST_SESSIONS)
-    store = services_of(request).engine.store
     after = request.query_params.get("after")
-    page = await answer_of(store.page(user_of(request), SESSIONS if limit is None else limit, after))
+    stored = services_of(request).engine.sessions
+    page = await stored.page(user_of(request), SESSIONS if limit is None else limit, after)
     return json({"sessions": [view(info) for info in page.sessions], "next": page.next})
 
 
@@ -52,24 +50,16 @@ async def session(request: Request) -> Response:
     """One session: its state, the agents that have a history in it, and its run where one is under way here."""
     key, info = await found(request)
     engine = services_of(request).engine
-    entries = await answer_of(engine.store.load(key))
-    names, state = await engine.aside(weight_of(entries), _outline_of, entries)
+    outline = await engine.sessions.outline(key)
     running = next(iter(engine.under_way(key)), None)
     return json(
         view(info)
         | {
-            "agents": names,
+            "agents": outline.agents,
             "run": None if running is None else {"runId": running.run_id, "agent": running.agent.name},
-            "state": state,
+            "state": outline.state,
         }
     )
-
-
-def _outline_of(entries: Sequence[Entry]) -> tuple[list[str], Any]:
-    """The agents that have a history in the session, and its state."""
-    bodies = (body_of(entry) for entry in entries if entry.kind == "message")
-    names = dict.fromkeys(body.agent for body in bodies if isinstance(body, MessageBody))
-    return list(names), history_of(entries, "").state
 
 
 @router.api_route("/{session_id}/messages", methods=READ, response_model=None)
@@ -82,15 +72,16 @@ async def messages(request: Request) -> Response:
     services = services_of(request)
     agent = services.roster.get(request.query_params.get("agent"))
     limit = number_of(request, "limit", MOST_MESSAGES)
-    entries = await answer_of(services.engine.store.load(key))
     before = request.query_params.get("before")
-    page = await services.engine.aside(weight_of(entries), _page_of, entries, agent.name, limit, before)
+    page = await services.engine.sessions.messages(
+        key, agent.name, lambda stored: _page_of(stored, agent.name, limit, before)
+    )
     return Response(page, media_type="application/json")
 
 
-def _page_of(entries: Sequence[Entry], agent: str, limit: int | None, before: str | None) -> bytes:
+def _page_of(stored: Sequence[Message], agent: str, limit: int | None, before: str | None) -> bytes:
     """Raises InvalidRequest for a message that is not there."""
-    shown = to_agui(history_of(entries, agent).messages)
+    shown = to_agui(stored)
     if before is not None:
         place = next((n for n, each in enumerate(shown) if each["id"] == before), None)
         if place is None:
@@ -112,7 +103,7 @@ async def rename(request: Request) -> Response:
             f"title: 1 to {LONGEST_TITLE} characters are allowed, in one line, none of them invisible.",
             "title",
         )
-    if not await services.engine.rename(title, user_id=key.user_id, session_id=key.session_id):
+    if not await services.engine.sessions.rename(key, title):
         raise NotFound
     return json(view((await found(request))[1]))
 
@@ -122,7 +113,7 @@ async def delete(request: Request) -> Response:
     """Remove the session with everything in it; a run that is under way is stopped first."""
     key = await known(request)
     services = services_of(request)
-    if not await services.engine.delete(user_id=key.user_id, session_id=key.session_id):
+    if not await services.engine.sessions.delete(key):
         raise NotFound
     services.runs.forget(key.user_id, key.session_id)
     return Response(status_code=204)
@@ -163,7 +154,7 @@ def key_of(request: Request) -> SessionKey:
 async def found(request: Request) -> tuple[SessionKey, SessionInfo]:
     """The session that the URL names, which must be in the store. Raises NotFound."""
     key = key_of(request)
-    info = await answer_of(services_of(request).engine.store.find(key))
+    info = await services_of(request).engine.sessions.find(key)
     if info is None:
         raise NotFound
     return key, info

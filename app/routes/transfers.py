@@ -1,5 +1,7 @@
 """A session out of here, into here, and copied: export, import and fork."""
 
+from collections.abc import Awaitable
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -7,10 +9,6 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest, SessionExists
 from agent_core.messages import new_id
 from agent_core.names import SESSION_ID, SessionKey
-from agent_core.sessions.copies.fork import fork_entries
-from agent_core.sessions.copies.portable import export_lines, import_entries
-from agent_core.sessions.entries import Entry, weight_of
-from agent_core.sessions.leases import answer_of
 from app.errors import NotFound, Refusal
 from app.limits import read_json, read_lines
 from app.routes.sessions import found, json, key_of, view
@@ -23,9 +21,6 @@ router = APIRouter(prefix="/sessions")
 
 IMPORT_LIMIT = 32_000_000
 """Bytes of a session that is imported."""
-
-HARD = 4
-"""How many times the work of reading it is that of checking or copying a session."""
 
 
 class Taken(Refusal):
@@ -41,9 +36,7 @@ class Taken(Refusal):
 async def export(request: Request) -> Response:
     """The whole session as lines of JSON."""
     key, info = await found(request)
-    engine = services_of(request).engine
-    entries = await answer_of(engine.store.load(key))
-    lines = await engine.aside(weight_of(entries), export_lines, entries, session_id=key.session_id, title=info.title)
+    lines = await services_of(request).engine.sessions.export(key, info.title)
     name = key.session_id.replace(":", "_")  # which no file on Windows may have
     headers = {"content-disposition": f'attachment; filename="{name}.jsonl"'}
     return Response(lines, media_type="application/x-ndjson", headers=headers)
@@ -54,11 +47,11 @@ async def bring_in(request: Request) -> Response:
     """Begin a session with what was exported of another, here or elsewhere."""
     key = key_of(request)
     services = services_of(request)
-    if await answer_of(services.engine.store.find(key)) is not None:
+    stored = services.engine.sessions
+    if await stored.find(key) is not None:
         raise Taken
     lines = await read_lines(request, IMPORT_LIMIT)
-    entries = await services.engine.aside(HARD * len(lines), import_entries, lines)
-    return await _begin(services, entries, key)
+    return await _begun(services, key, stored.bring_in(key, lines))
 
 
 @router.post("/{session_id}/fork", response_model=None)
@@ -74,11 +67,8 @@ async def fork(request: Request) -> Response:
     elif not SESSION_ID.fullmatch(session_id):
         raise InvalidRequest("sessionId: 1 to 128 of A-Z a-z 0-9 . _ : - are allowed.", "sessionId")
     agent = _agent(services, text_at(members, "agent"))
-    entries = await answer_of(services.engine.store.load(key))
-    copy = await services.engine.aside(
-        HARD * weight_of(entries), fork_entries, entries, agent.name, message_id, session_id=key.session_id
-    )
-    return await _begin(services, copy, SessionKey(user_id=key.user_id, session_id=session_id), "sessionId")
+    to = SessionKey(user_id=key.user_id, session_id=session_id)
+    return await _begun(services, to, services.engine.sessions.fork(key, agent.name, message_id, to), "sessionId")
 
 
 def _agent(services: Services, name: str | None) -> Agent:
@@ -88,12 +78,13 @@ def _agent(services: Services, name: str | None) -> Agent:
         raise InvalidRequest(f"agent: {refusal.message}", "agent") from refusal
 
 
-async def _begin(services: Services, entries: list[Entry], key: SessionKey, param: str | None = None) -> Response:
+async def _begun(services: Services, key: SessionKey, begin: Awaitable[None], param: str | None = None) -> Response:
+    """The session that this begins. Raises Taken, and what `begin` does."""
     try:
-        await services.engine.fill(entries, user_id=key.user_id, session_id=key.session_id)
+        await begin
     except SessionExists:
         raise Taken(param) from None
-    info = await answer_of(services.engine.store.find(key))
+    info = await services.engine.sessions.find(key)
     if info is None:  # deleted at once
         raise NotFound
     return json(view(info), 201)

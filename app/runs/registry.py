@@ -9,7 +9,6 @@ from agent_core.errors import RunError
 from agent_core.names import SessionKey
 from agent_core.run import Outside
 from agent_core.run_input import RunInput
-from agent_core.sessions.leases import answer_of
 from app.runs.log import KEPT
 from app.runs.retention import Retention
 from app.runs.run import UNKEPT, Manner, ServedRun
@@ -54,7 +53,7 @@ class Runs:
         if served.row is None:
             return True
         key = SessionKey(user_id=served.user_id, session_id=served.session_id)
-        info = await answer_of(self._engine.store.find(key))
+        info = await self._engine.sessions.find(key)
         if info is not None and info.row == served.row:
             return True
         served.drop()

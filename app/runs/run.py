@@ -86,7 +86,7 @@ class ServedRun:
         self._readers = 0
         self._linger: asyncio.TimerHandle | None = None
         self.task = engine.start(run, self.log)
-        deadline = asyncio.get_running_loop().call_later(seconds, engine.stop, run, "deadline")
+        deadline = asyncio.get_running_loop().call_later(seconds, run.stop, "deadline")
         self.task.add_done_callback(lambda _: deadline.cancel())
         self.task.add_done_callback(lambda _: self._let_go())
 
@@ -183,7 +183,7 @@ class ServedRun:
 
     def _stop(self, reason: StopReason) -> None:
         if self._run is not None:
-            self._engine.stop(self._run, reason)
+            self._run.stop(reason)
 
 
 def _waiting_of(run: Run) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from agent_core.events import Event, RequireExternalExecution
 from agent_core.interrupts import Answer, Decision, Interrupt
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, Piece
+from agent_core.names import SessionKey
 from agent_core.pairing import result_of
 from agent_core.run_input import RunInput
 from agent_core.sessions.copies.fork import fork_entries
@@ -152,7 +153,7 @@ async def everything(world: World, entries: Sequence[Entry]) -> None:
             for request in requests(given):
                 number += 1
                 ids = {"user_id": "u", "session_id": f"s{number}"}
-                await engine.fill(given, **ids)
+                await engine.sessions.fill(SessionKey(**ids), given)
                 await world.run(engine, f"s{number}", request)
                 after = await engine.store.load(engine.session("u", f"s{number}").key)
                 later = requests(after)
@@ -251,7 +252,7 @@ async def test_a_new_call_is_never_taken_for_one_that_an_import_says_had_begun()
     crafted = [*said("r1", user("u1")), started_entry("r1", "c7", "stolen"), end_entry("r1", "completed")]
     world = World([CallPiece(0, "c7", "again"), ArgumentsPiece(0, "{}")], says("done"))
     async with Engine() as engine:
-        await engine.fill(restored([run_entry("r1", "a"), *crafted]), user_id="u", session_id="s")
+        await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), restored([run_entry("r1", "a"), *crafted]))
         await world.run(engine, "s", RunInput(messages=(user("u2"),)))
     [(call, key)] = world.ran
     assert call != "c7"

@@ -7,6 +7,7 @@ import pytest
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.events import Event, MessagesSnapshot, Rewound, ToolResultEnd
 from agent_core.messages import Message, ToolCall
+from agent_core.names import SessionKey
 from agent_core.pairing import open_calls, paired
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import EndBody, Entry, body_of, end_entry, message_entry, run_entry, started_entry
@@ -49,7 +50,7 @@ class Fixture:
 
     async def run(self, entries: Sequence[Entry], given: RunInput) -> tuple[list[Event], list[Entry]]:
         async with Engine() as engine:
-            await engine.fill(entries, user_id="u", session_id="s")
+            await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), entries)
             events = await events_of(engine, self.agent, given)
             after = list(await engine.store.load(engine.session("u", "s").key))
         messages = history_of(after, "a").messages

@@ -89,7 +89,7 @@ async def test_answers_that_break_off_together_are_stored_a_few_at_a_time() -> N
         for model in models:
             await model.streaming.wait()
         for run in runs:
-            engine.stop(run, "disconnect")
+            run.stop("disconnect")
         await asyncio.gather(*tasks)
         assert 2 * len(text) < most < 5 * len(text)
         for n in range(count):

@@ -179,13 +179,13 @@ async def test_a_stop_ends_the_reading_of_a_long_session(monkeypatch: pytest.Mon
 
     async with Engine() as engine:
         said = [message_entry("r", "a", Message(id=f"u{n}", role="user", content="x" * 1_000)) for n in range(1_000)]
-        await engine.fill(said, user_id="u", session_id="s")
+        await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), said)
         with monkeypatch.context() as patched:
             patched.setattr(runner_module, "history_of", slowly)
             run = engine.admit(adding(), "go", user_id="u", session_id="s")
             task = engine.start(run, Nowhere())
             assert await asyncio.to_thread(reading.wait, 10)
-            assert engine.stop(run, "interrupt")
+            assert run.stop("interrupt")
             end = await task
             go.set()
         assert isinstance(end, AgentEnd)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from agent_core.engine import Engine
 from agent_core.errors import RunError
 from agent_core.sessions.in_memory import InMemoryStore
 from app import health as module
@@ -24,7 +25,7 @@ class Patient(InMemoryStore):
 
 async def test_many_who_ask_at_once_are_one_question() -> None:
     store = Patient()
-    health = Health(store)
+    health = Health(Engine(store=store))
     await asyncio.gather(*(health.check() for _ in range(20)))
     assert store.asked == 1
 
@@ -35,7 +36,7 @@ async def test_a_store_that_fails_is_told_and_so_is_its_recovery(
 ) -> None:
     monkeypatch.setattr(module, "FRESH", -1.0)
     store = Patient(failure)
-    health = Health(store)
+    health = Health(Engine(store=store))
     with pytest.raises(RunError, match="store_unavailable") as caught:
         await health.check()
     assert "secret" not in str(caught.value)
@@ -51,4 +52,4 @@ async def test_a_store_that_is_silent_counts_as_unavailable(monkeypatch: pytest.
             await asyncio.Event().wait()
 
     with pytest.raises(RunError, match="store_unavailable"):
-        await Health(Silent()).check()
+        await Health(Engine(store=Silent())).check()

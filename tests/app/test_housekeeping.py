@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_core import Agent, Engine, InMemoryStore, Message
+from agent_core import Agent, Engine, InMemoryStore, Message, stored_sessions
 from agent_core.errors import RunError
 from agent_core.sessions import in_memory
 from agent_core.sessions.entries import now_ms
@@ -54,7 +54,7 @@ async def test_of_each_user_only_so_many_are_kept(engine: Engine, monkeypatch: p
 
 
 async def test_many_sessions_are_deleted_in_one_round(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH", 3)
+    monkeypatch.setattr(stored_sessions, "BATCH", 3)
     for number in range(10):
         await begin(engine, monkeypatch, f"s{number}", 1000 + number)
     assert await Housekeeping(engine, Settings(session_days=1), lambda *_: None).round() == 10

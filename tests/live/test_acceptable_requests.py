@@ -11,6 +11,7 @@ from agent_core import Agent, Engine, tool
 from agent_core.messages import Message, ToolCall
 from agent_core.models.openai_chat import OpenAIChat
 from agent_core.models.openai_messages import legal_id
+from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry
 from app.settings import Settings
 from tests.live.strict_peer import faults_of, strict
@@ -130,7 +131,7 @@ async def test_a_stored_session_that_no_provider_took_any_more_is_usable_again_o
             async with serving(Agent("a", model_of(up), tools=[f]), settings=settings) as server:
                 engine: Engine = server.server.app.state.services.engine
                 if number == 0:
-                    await engine.fill(old_session(), user_id="local", session_id="t1")
+                    await engine.sessions.fill(SessionKey(user_id="local", session_id="t1"), old_session())
                 assert "so" in await ask(way, server.url, "go on")
             sent.append([each["tool_call_id"] for each in up.requests[-1].body["messages"] if each["role"] == "tool"])
     assert sent[0] == sent[1]

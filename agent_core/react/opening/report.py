@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pydantic_core import to_json
 
 from agent_core.events import Custom, FinalOutput, MessagesSnapshot, Rewound, RunStatus, StateSnapshot, latest
+from agent_core.interrupts import ANSWER_IGNORED
 from agent_core.messages import Message
 from agent_core.react.acting import left_waiting
 from agent_core.react.calls.result import tell
@@ -13,9 +14,6 @@ from agent_core.react.opening.decisions import Decided
 from agent_core.react.opening.request import Intake
 from agent_core.sessions.state import copy_of, same_json
 from agent_core.sizes import size_of_json
-
-ANSWER_IGNORED = "answer_ignored"
-"""The custom event about an answer whose interrupt waits no more: `{interruptId}`."""
 
 
 def tell_opening(lane: Lane, intake: Intake, results: Iterable[Message], answers: Decided, *, had_state: bool) -> None:

@@ -15,7 +15,8 @@ from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.records import SqlRecords
 from agent_core.sessions.sql.work import Backend, Work
-from agent_core.sessions.store import Lease, Page, SessionInfo
+from agent_core.sessions.store import Lease
+from agent_core.stored import Page, SessionInfo
 
 
 class SqlStore:

@@ -21,7 +21,8 @@ from agent_core.sessions.sql import statements
 from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.records import forget_session
 from agent_core.sessions.sql.tables import workers
-from agent_core.sessions.store import Lease, LeaseLost, Page, SessionInfo
+from agent_core.sessions.store import Lease, LeaseLost
+from agent_core.stored import Page, SessionInfo
 
 BROKEN = -1
 """The row of a lease whose acquisition was lost with its transaction."""

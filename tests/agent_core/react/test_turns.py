@@ -272,7 +272,7 @@ async def test_the_time_of_all_runs_of_a_turn_is_one_budget() -> None:
     ]
     client.store = InMemoryStore()
     client.engine = Engine(store=client.store)
-    await client.engine.fill(long, user_id="u", session_id="s")
+    await client.engine.sessions.fill(SessionKey(user_id="u", session_id="s"), long)
     result = await client.go_on(first)
     assert result.status == "max_iterations"
     assert client.trips == [("seconds", "answer", "", 3600)]

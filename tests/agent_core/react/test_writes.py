@@ -189,7 +189,7 @@ async def test_a_session_with_a_change_that_does_not_fit_goes_on_and_says_so_onc
 ) -> None:
     agent = Agent("a", ScriptedModel([calls(PUTS[0]), says("ok")]), tools=[put])
     async with Engine() as engine:
-        await engine.fill(DAMAGED, user_id="u", session_id="s")
+        await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), DAMAGED)
         with caplog.at_level(logging.WARNING, "agent_core"):
             for _ in range(2):
                 assert isinstance((await events_of(engine, agent, said()))[-1], AgentEnd)
@@ -251,7 +251,7 @@ async def test_a_log_that_is_trimmed_at_the_run_s_beginning_tells_what_a_lost_ru
     ]
     sink = Watching()
     async with Engine() as engine:
-        await engine.fill(lost, user_id="u", session_id="s")
+        await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), lost)
         agent = Agent("a", ScriptedModel([says("fine")]), tools=[put])
         sink.run = engine.admit(agent, said(), user_id="u", session_id="s")
         assert isinstance(await engine.start(sink.run, sink), AgentEnd)

@@ -38,7 +38,7 @@ async def http(up: Running) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def fill(up: Running, session_id: str, *entries: Entry, user_id: str = "local") -> None:
-    await up.server.app.state.services.engine.fill(entries, user_id=user_id, session_id=session_id)
+    await up.server.app.state.services.engine.sessions.fill(SessionKey(user_id=user_id, session_id=session_id), entries)
 
 
 async def talk(up: Running, session_id: str = "s1") -> None:

@@ -9,6 +9,7 @@ from agent_core.errors import InvalidRequest
 from agent_core.events import StateSnapshot
 from agent_core.interrupts import Answer
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
+from agent_core.names import SessionKey
 from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.shortened import beginning_of
 from tests.agent_core.react.opening.talk import (
@@ -316,7 +317,7 @@ async def test_a_transcript_that_ends_on_an_answer_of_an_imported_session_is_tol
     transcript = await asked(talk, "q1")
     lines = export_lines(await talk.engine.store.load(KEY), session_id="s", title="")
     other = Talk()
-    await other.engine.fill(import_entries(lines), user_id="u", session_id="s")
+    await other.engine.sessions.fill(SessionKey(user_id="u", session_id="s"), import_entries(lines))
     assert is_told(await other.ask(*transcript))
     assert other.asked == 0
 

@@ -1,56 +1,40 @@
-"""Runs whose events are not there any more: what the store still knows of them."""
+"""Runs that are over and whose events are gone: what the store still knows of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import get_args
 
-from agent_core.engine import Engine
-from agent_core.errors import SENTENCES, Code, QueueFull, SessionBusy
-from agent_core.events import AgentEnd, Event, RunFailed, RunStatus
+from agent_core.errors import SENTENCES, Code, HeldElsewhere, QueueFull, SessionBusy
+from agent_core.events import AgentEnd, RunFailed, RunStatus
 from agent_core.interrupts import Interrupt
 from agent_core.messages import new_id
 from agent_core.names import SessionKey
 from agent_core.react.snapshot import tell
+from agent_core.runner import Runner
 from agent_core.sessions.entries import EndBody, Entry, RunBody, body_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
-from converters.agui.dialect import Dialect, dialect_of
+from agent_core.stored import StoredRun
 
 
-class HeldElsewhere(Exception):
-    """The run may be under way in another worker."""
+async def find_stored_run(runner: Runner, key: SessionKey, run_id: str) -> StoredRun | None:
+    """The run as the store knows it; None if it knows no such run.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRun:
-    """A run that is over. `snapshot` is what its session amounts to now, `end` how it ended, with what still waits
-    for an answer now; `last` is the number of its last event, 0 where that is not known, and `dialect` that in
-    which it was begun."""
-
-    snapshot: tuple[Event, ...]
-    end: AgentEnd | RunFailed
-    last: int
-    dialect: Dialect = Dialect.V1
-
-
-async def find_stored_run(engine: Engine, key: SessionKey, run_id: str) -> StoredRun | None:
-    """The run as the store knows it, None where it knows no such run.
-
-    A run without an end whose worker is gone has failed as `worker_lost`. Raises HeldElsewhere while
-    another worker, or this one for somebody else, has the session, and RunError where the store fails.
+    A run without an end whose worker is gone has failed as `worker_lost`. Raises HeldElsewhere while another worker
+    has the session, or this one for somebody else, and RunError if the store fails.
     """
-    if await answer_of(engine.store.find(key)) is None:  # raises on another database than before
+    store, aside = runner.store, runner.aside
+    if await answer_of(store.find(key)) is None:  # raises if this is another database than before
         return None
-    entries = await answer_of(engine.store.load(key))
-    found = await engine.aside(weight_of(entries), _find, entries, run_id)
+    entries = await answer_of(store.load(key))
+    found = await aside(weight_of(entries), _find, entries, run_id)
     if found is None:
         return None
     agent, client, end = found
     if end is None:
-        entries = await _last_word(engine, key, run_id, entries)
-        found = await engine.aside(weight_of(entries), _find, entries, run_id)
+        entries = await _last_word(runner, key, run_id, entries)
+        found = await aside(weight_of(entries), _find, entries, run_id)
         end = None if found is None else found[2]
-    return await engine.aside(weight_of(entries), _stored_run, entries, run_id, agent, client, end)
+    return await aside(weight_of(entries), _stored_run, entries, run_id, agent, client, end)
 
 
 def _stored_run(entries: Sequence[Entry], run_id: str, agent: str, client: str, end: EndBody | None) -> StoredRun:
@@ -59,7 +43,7 @@ def _stored_run(entries: Sequence[Entry], run_id: str, agent: str, client: str, 
         snapshot=tell(run_id, agent, history),
         end=_event(run_id, end, history.pending),
         last=0 if end is None else end.last,
-        dialect=dialect_of(client),
+        client=client,
     )
 
 
@@ -76,26 +60,26 @@ def _find(entries: Sequence[Entry], run_id: str) -> tuple[str, str, EndBody | No
     return found
 
 
-async def _last_word(engine: Engine, key: SessionKey, run_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The session's entries, where it is sure that nobody is about to write the run's end."""
-    if runs := engine.under_way(key):
+async def _last_word(runner: Runner, key: SessionKey, run_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """The session's entries, once nobody can be about to write the run's end: whoever could holds the session."""
+    if runs := runner.under_way(key):
         if any(run.run_id == run_id for run in runs):
-            raise HeldElsewhere  # by somebody who uses the engine itself
+            raise HeldElsewhere  # by an application that uses the engine itself
         return entries  # this worker has the session, for a later run
     try:
-        ticket = engine.gate.enter(key, run_id)
+        ticket = runner.gate.enter(key, run_id)
     except (SessionBusy, QueueFull):
         return entries
     try:
         await ticket.wait()
-        # An owner without a heartbeat: whoever comes next may take the session from it.
-        lease = await answer_of(engine.store.acquire(key, new_id("look")))
+        # An owner without a heartbeat: the next worker may take the session from it at once.
+        lease = await answer_of(runner.store.acquire(key, new_id("look")))
         if lease is None:
             raise HeldElsewhere
         try:
-            return await answer_of(engine.store.load(key))
+            return await answer_of(runner.store.load(key))
         finally:
-            await answer_of(engine.store.release(lease))
+            await answer_of(runner.store.release(lease))
     finally:
         ticket.leave()
 

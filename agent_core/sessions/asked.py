@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent_core.agent import Agent
 from agent_core.interrupts import Interrupt
 from agent_core.sessions.entries import AnsweredBody, AskedBody, Entry, body_of
 from agent_core.sessions.history import history_of
@@ -25,16 +24,19 @@ def asked_in(entries: Iterable[Entry]) -> Iterator[Asked]:
             yield Asked(agent=body.agent, interrupt=body.interrupt)
 
 
-def pending_in(entries: Sequence[Entry], agents: Iterable[Agent]) -> Iterator[tuple[Agent, tuple[Interrupt, ...]]]:
+def owners_in(entries: Iterable[Entry]) -> dict[str, str]:
+    """The agent of every interrupt of the session, answered or not, by the interrupt's id."""
+    return {each.interrupt.id: each.agent for each in asked_in(entries)}
+
+
+def pending_in(entries: Sequence[Entry], agents: Iterable[str]) -> dict[str, tuple[Interrupt, ...]]:
     """What waits for an answer now, of each of these agents that has ever asked for something."""
     names = {each.agent for each in asked_in(entries)}
-    for agent in agents:
-        if agent.name in names:
-            yield agent, history_of(entries, agent.name).pending
+    return {agent: history_of(entries, agent).pending for agent in agents if agent in names}
 
 
 def taken_by(entries: Iterable[Entry], operation_id: str) -> str | None:
-    """The run that took the result of this operation, None where none has."""
+    """The run that took the result of this operation; None if none has."""
     entries = list(entries)
     ids = {each.interrupt.id for each in asked_in(entries) if each.interrupt.operation_id == operation_id}
     for entry in entries:

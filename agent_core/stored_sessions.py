@@ -1,0 +1,196 @@
+"""The sessions as they are stored: what is read of them, and the changes that are no run's.
+
+Folding a long session takes as long as its entries are many, so each verb reads and folds beside the event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from agent_core.errors import CoreError, InvalidRequest, RunError, SessionExists
+from agent_core.interrupts import Interrupt
+from agent_core.messages import Message, new_id
+from agent_core.names import SessionKey
+from agent_core.runner import Runner
+from agent_core.sessions.asked import owners_in, pending_in, taken_by
+from agent_core.sessions.copies.fork import fork_entries
+from agent_core.sessions.copies.portable import export_lines, import_entries
+from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
+from agent_core.sessions.entries import Entry, MessageBody, body_of, now_ms, titled_entry, weight_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.leases import answer_of
+from agent_core.sessions.store import LeaseLost, SessionPutBack
+from agent_core.stored import Outline, Page, SessionInfo, StoredRun
+from agent_core.stored_run import find_stored_run
+
+BATCH = 100
+"""Expired sessions that are looked up at a time."""
+
+HARD = 4
+"""How many times the work of reading entries it is to check or copy them."""
+
+T = TypeVar("T")
+
+
+class Sessions:
+    """The sessions of all users. Every verb raises RunError `store_unavailable` if the store fails or is silent."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._store = runner.store
+        self._aside = runner.aside
+
+    async def find(self, key: SessionKey) -> SessionInfo | None:
+        """The session; None if there is none."""
+        return await answer_of(self._store.find(key))
+
+    async def page(self, user_id: str, limit: int, after: str | None = None) -> Page:
+        """The user's sessions, the last written first. `after` is the `next` of the page before: InvalidRequest for
+        anything else."""
+        return await answer_of(self._store.page(user_id, limit, after))
+
+    async def outline(self, key: SessionKey) -> Outline:
+        """Which agents the session has, and its state."""
+        return await self._read(key, _outline_of)
+
+    async def messages(self, key: SessionKey, agent: str, show: Callable[[Sequence[Message]], T]) -> T:
+        """What `show` makes of the agent's messages; it is called beside the event loop, and raises what it likes."""
+        return await self._read(key, lambda entries: show(history_of(entries, agent).messages))
+
+    async def run(self, key: SessionKey, run_id: str) -> StoredRun | None:
+        """A run that is over; None if the session knows no such run. Raises HeldElsewhere while it may go on."""
+        return await find_stored_run(self._runner, key, run_id)
+
+    async def interrupts(self, key: SessionKey) -> dict[str, str]:
+        """The agent of every interrupt of the session, answered or not, by the interrupt's id."""
+        return await self._read(key, owners_in)
+
+    async def pending(self, key: SessionKey, agents: Sequence[str]) -> dict[str, tuple[Interrupt, ...]]:
+        """What waits for an answer now, of each of these agents that has ever asked for something."""
+        return await self._read(key, lambda entries: pending_in(entries, agents))
+
+    async def taker(self, key: SessionKey, operation_id: str) -> str | None:
+        """The run that took the result of this operation; None if none has."""
+        return await self._read(key, lambda entries: taken_by(entries, operation_id))
+
+    async def export(self, key: SessionKey, title: str) -> bytes:
+        """The whole session as lines of JSON, under this title."""
+        return await self._read(key, lambda entries: export_lines(entries, session_id=key.session_id, title=title))
+
+    async def snapshot(self, key: SessionKey) -> bytes:
+        """The whole session as JSON; `restore` takes it back."""
+        await self.find(key)  # raises if this is another database than before
+        return await self._read(key, snapshot_of)
+
+    async def bring_in(self, key: SessionKey, lines: bytes) -> None:
+        """Begin a session with what `export` gave of another. Raises InvalidRequest or SessionExists."""
+        await self.fill(key, await self._aside(HARD * len(lines), import_entries, lines))
+
+    async def restore(self, key: SessionKey, snapshot: bytes) -> None:
+        """Begin a session with a snapshot: nothing in it is left to be carried out. Raises InvalidRequest for bytes
+        that are no snapshot, or SessionExists."""
+        try:
+            copy = await self._aside(len(snapshot), entries_of, snapshot)
+        except msgspec.MsgspecError as error:
+            raise InvalidRequest(f"This is not a snapshot of a session: {error}") from error
+        await self.fill(key, copy)
+
+    async def fork(self, key: SessionKey, agent: str, message_id: str, to: SessionKey) -> None:
+        """Begin a session with a copy of this one up to that message of the agent's. Raises InvalidRequest for a
+        message that is not there, or SessionExists."""
+        copy = await self._read(
+            key, lambda entries: fork_entries(entries, agent, message_id, session_id=key.session_id), hard=HARD
+        )
+        await self.fill(to, copy)
+
+    async def fill(self, key: SessionKey, entries: Sequence[Entry]) -> None:
+        """Begin a session with these entries, which are numbered anew. Raises SessionExists."""
+        async with self._runner.writing(key, new_id("fill")) as writer:
+            if writer.entries:
+                raise SessionExists
+            await writer.append(*entries)
+
+    async def rename(self, key: SessionKey, title: str) -> bool:
+        """Give the session another title at once, also while a run is under way. False if there is no session."""
+        entry = titled_entry(new_id("rename"), title)
+        for run in self._runner.under_way(key)[:1]:
+            writer = run.lane.scope.writer
+            if writer is not None:
+                with suppress(LeaseLost):  # the run may be ending, and then the gate is free soon
+                    await writer.append(entry)
+                    return True
+        async with self._runner.writing(key, entry.run_id) as writer:
+            await writer.append(*([entry] if writer.entries else ()))
+        return bool(writer.entries)
+
+    async def delete(self, key: SessionKey, *, head: int | None = None) -> bool:
+        """Stop the session's runs and remove it with everything in it. False if there was nothing.
+
+        With `head`, no run is stopped, and nothing is removed unless the session has just so many entries.
+        """
+        if head is None:
+            runs = self._runner.under_way(key)
+            for run in runs:
+                run.stop("interrupt")
+            if not runs:
+                await self._store.cancel(key)  # another worker may have one
+        async with self._runner.writing(key, new_id("delete")) as writer:
+            there = bool(writer.entries) and head in (None, len(writer.entries))
+            if there:
+                await self._store.delete(writer.lease)
+        return there
+
+    async def delete_expired(self, *, before: int | None, keep: int | None) -> AsyncGenerator[SessionKey, None]:
+        """Delete the sessions last written before that time (ms), and of each user those beyond the `keep` newest.
+
+        Yields each one that is deleted. A session stays if a run is under way or somebody writes to it meanwhile.
+        """
+        began, passed_over = now_ms(), set[SessionKey]()
+        while True:
+            found = await self._store.expired(before=before, keep=keep, limit=BATCH + len(passed_over))
+            old = [key for key in found if key not in passed_over]
+            if not old:
+                return
+            for key in old:
+                if await self._delete_expired(key, began):
+                    yield key
+                else:
+                    passed_over.add(key)
+
+    async def _delete_expired(self, key: SessionKey, began: int) -> bool:
+        info = await self._store.find(key)
+        if info is None or info.updated_at >= began or self._runner.under_way(key):
+            return False
+        try:
+            return await self.delete(key, head=info.head)
+        except SessionPutBack:
+            return False
+        except RunError as error:
+            if error.code == "store_unavailable":
+                raise
+            return False
+        except CoreError:
+            return False
+
+    async def check(self, seconds: float) -> None:
+        """Raise RunError `store_unavailable` if an append would fail, or does not know within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._store.check()
+        except RunError:
+            raise
+        except Exception as error:
+            raise RunError("store_unavailable", detail=type(error).__name__) from error
+
+    async def _read(self, key: SessionKey, fold: Callable[[Sequence[Entry]], T], *, hard: int = 1) -> T:
+        entries = await answer_of(self._store.load(key))
+        return await self._aside(hard * weight_of(entries), fold, entries)
+
+
+def _outline_of(entries: Sequence[Entry]) -> Outline:
+    bodies = (body_of(entry) for entry in entries if entry.kind == "message")
+    names = dict.fromkeys(body.agent for body in bodies if isinstance(body, MessageBody))
+    return Outline(agents=tuple(names), state=history_of(entries, "").state)
