@@ -7,7 +7,8 @@ from pathlib import Path
 from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry
 from agent_core.sessions.records import Records
-from agent_core.sessions.store import Lease, Page, SessionInfo, Store
+from agent_core.sessions.store import Lease, Store
+from agent_core.stored import Page, SessionInfo
 from tests.agent_core.sessions.sql.sqlite_stores import opened
 
 KEY = SessionKey(user_id="u", session_id="s")

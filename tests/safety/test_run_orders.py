@@ -11,6 +11,7 @@ from agent_core.events import AgentEnd, Custom, Event, Progress, RunFailed, Tool
 from agent_core.gate import Gate
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message, ToolCall
+from agent_core.names import SessionKey
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import (
     AnsweredBody,
@@ -62,7 +63,7 @@ async def test_a_call_of_a_lost_run_that_had_started_was_interrupted_and_is_not_
     ran.clear()
     after = InMemoryStore()
     async with Engine(store=after) as engine:
-        await engine.fill(left, user_id="u", session_id="s")
+        await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), left)
         again = Agent("a", ScriptedModel([says("never mind")]), tools=[act])
         events = await events_of(engine, again, RunInput(messages=given))
         assert ran == []
@@ -97,7 +98,7 @@ async def test_an_approval_counts_for_just_the_arguments_that_the_person_saw(app
         return "sent"
 
     async with Engine() as engine:
-        await engine.fill(_asked(approved), user_id="u", session_id="s")
+        await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), _asked(approved))
         agent = Agent("a", ScriptedModel([says("ok")]), tools=[send])
         end = (await events_of(engine, agent, RunInput()))[-1]
     assert done == sent
@@ -141,10 +142,12 @@ async def test_whoever_only_writes_is_not_refused_by_a_gate_that_is_full() -> No
         await model.streaming.wait()
         with pytest.raises(Exception, match=r".+"):
             await engine.call(Agent("a", model), "me too", user_id="u", session_id="s")
-        filling = asyncio.create_task(engine.fill([titled_entry("r", "x")], user_id="u", session_id="s"))
+        filling = asyncio.create_task(
+            engine.sessions.fill(SessionKey(user_id="u", session_id="s"), [titled_entry("r", "x")])
+        )
         await until(lambda: filling.done() or len(gate._lines[KEY]) == 2)
         assert not filling.done(), "it waits for its turn"
-        assert await engine.delete(user_id="u", session_id="s")
+        assert await engine.sessions.delete(SessionKey(user_id="u", session_id="s"))
         assert isinstance((await run)[-1], AgentEnd)
         await asyncio.gather(filling, return_exceptions=True)
 
