@@ -4,38 +4,32 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
+from agent_core.admission import Admission
 from agent_core.agent import Agent
 from agent_core.aside import SMALL
-from agent_core.checking.arguments import Validators
 from agent_core.errors import InvalidRequest, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
 from agent_core.messages import new_id
-from agent_core.models.base import Model
 from agent_core.models.http import HttpClient
-from agent_core.models.providers import open_model
 from agent_core.names import SessionKey
 from agent_core.react.acting import settle
 from agent_core.react.endings import End, end_entry, ended, failed, stopped_by
 from agent_core.react.lane import Lane
 from agent_core.react.loop import react
 from agent_core.react.opening.adopt import title_of
-from agent_core.react.scope import Scope, Sink
-from agent_core.react.stopping import GRACE, Stop, Stopped, StopReason
-from agent_core.room import Room
+from agent_core.react.scope import Sink
+from agent_core.react.stopping import Stopped, StopReason
 from agent_core.run import Outside, Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, TitledBody, now_ms, weight_of
+from agent_core.sessions.entries import Entry, TitledBody, weight_of
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
-from agent_core.sessions.state import check_state
 from agent_core.sessions.store import Store
 from agent_core.sessions.writer import SAVING, Writer
-from agent_core.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +38,7 @@ LEASE_SECONDS = 30.0
 
 
 class Runner:
-    """Carries runs out. It owns what all runs share (the HTTP client, the threads for synchronous tools,
-    the store), and knows the runs that are under way only so that they can be stopped."""
+    """Carries runs out. It knows the runs that are under way only so that they can be stopped."""
 
     def __init__(self, store: Store, gate: Gate, http: HttpClient, lease_seconds: float = LEASE_SECONDS) -> None:
         self.store = store
@@ -64,15 +57,10 @@ class Runner:
         self._scratch_leases = Leases(self.scratch, owner)
         self._patience = gate.wait_seconds if gate.when_busy == "queue" else 0
         self._writers = 0
-        self._http = http
-        self._threads = Threads()
+        self._admission = Admission(http)
         self.aside = http.aside
-        self._models: dict[str, Model] = {}
-        self._validators = Validators()
-        self._room = Room()
         self._runs: dict[SessionKey, list[Run]] = {}
         self._tasks: set[asyncio.Task[End]] = set()
-        self._orphans: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def aclose(self) -> None:
@@ -81,11 +69,7 @@ class Runner:
         self._stop_all("draining")
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=SAVING)
-        if self._orphans:
-            await asyncio.wait(self._orphans, timeout=GRACE)
-        await self._http.aclose()
-        self._threads.close()
-        self.aside.close()
+        await self._admission.aclose()
         await self._leases.aclose()
         await self.store.aclose()
 
@@ -106,35 +90,13 @@ class Runner:
     ) -> Run:
         """See Engine.admit."""
         self._check_open()
-        check_state(given.state)
-        own = {tool.spec.name for tool in agent.tools}
-        for index, spec in enumerate(given.tools):
-            if spec.name in own:
-                raise InvalidRequest(
-                    f"The agent {agent.name!r} has a tool named {spec.name!r} already.", f"tools[{index}].name"
-                )
-        model = self._model_of(agent.model)
-        fallback = self._model_of(agent.fallback_model) if agent.fallback_model is not None else None
-        run_id = run_id or new_id("run")
-        scope = Scope(
-            run_id=run_id,
-            key=key,
-            store=self.scratch if ephemeral else self.store,
-            ephemeral=ephemeral,
-            before_calls=None if outside is None else outside.before_calls,
-            http=self._http,
-            alive=self._leases_of(ephemeral).check,
-            threads=self._threads.of(key),
-            stop=Stop(self._orphans),
-            validators=self._validators,
-            aside=self.aside,
-            room=self._room,
-            arrived=now_ms(),
+        leases = self._scratch_leases if ephemeral else self._leases
+        run = self._admission.make(
+            agent, given, key, leases, run_id=run_id, ephemeral=ephemeral, seen=seen, outside=outside
         )
-        scope.seen = seen or scope.seen
-        run = Run(Lane(scope=scope, agent=agent, model=model, fallback=fallback, input=given), outside)
+        scope = run.lane.scope
         # Last, when nothing can raise any more: a place that nobody gives back would block the session for good.
-        scope.ticket = self.gate.enter(key, run_id)
+        scope.ticket = self.gate.enter(key, run.run_id)
         scope.waited = not scope.ticket.holds
         self._runs.setdefault(key, []).append(run)
         return run
@@ -215,9 +177,8 @@ class Runner:
     async def _open(self, lane: Lane) -> None:
         """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
         scope = lane.scope
-        leases = self._leases_of(scope.ephemeral)
         try:
-            writer = await scope.stop.guard(leases.open(scope.key, wait=self._patience, waiting=lane.announce))
+            writer = await scope.stop.guard(scope.leases.open(scope.key, wait=self._patience, waiting=lane.announce))
             scope.acquire(writer)
             if writer.entries:
                 lane.history = await self._read(lane, writer.entries)
@@ -248,7 +209,7 @@ class Runner:
         try:
             async with asyncio.timeout(SAVING):
                 if not scope.begun:  # nothing was taken in: it leaves no trace
-                    await self._leases_of(scope.ephemeral).release(writer.lease)
+                    await scope.leases.release(writer.lease)
                     return end
                 if isinstance(end, RunFailed) or end.status == "cancelled":
                     await settle(lane, keep_asked=isinstance(end, RunFailed))
@@ -260,7 +221,7 @@ class Runner:
         except BaseException:
             logger.exception("run %s could not be saved", lane.run_id)
             end = failed(lane, RunError("store_unavailable"))
-        await self._leases_of(scope.ephemeral).release(writer.lease)
+        await scope.leases.release(writer.lease)
         return end
 
     async def _part(self, run: Run, end: End) -> End:
@@ -297,9 +258,6 @@ class Runner:
             return failed(run.lane, RunError("store_unavailable"))
         return end
 
-    def _leases_of(self, ephemeral: bool) -> Leases:
-        return self._scratch_leases if ephemeral else self._leases
-
     def _stop_all(self, reason: StopReason) -> None:
         for runs in list(self._runs.values()):
             for run in runs:
@@ -320,11 +278,3 @@ class Runner:
     def _check_open(self) -> None:
         if self._closed:
             raise RunError("draining", "The engine is closed.")
-
-    def _model_of(self, named: str | Model) -> Model:
-        if not isinstance(named, str):
-            return named
-        model = self._models.get(named)
-        if model is None:
-            model = self._models[named] = open_model(named)
-        return model

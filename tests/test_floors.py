@@ -144,6 +144,7 @@ ORDER = (
     "agent_core.react.loop",
     "agent_core.react.snapshot",
     "agent_core.run",
+    "agent_core.admission",
     "agent_core.runner",
     "agent_core.stored_run",
     "agent_core.stored_sessions",

@@ -17,7 +17,7 @@ from agent_core.names import SessionKey
 from agent_core.react.stopping import Stop
 from agent_core.room import Room
 from agent_core.sessions.entries import Entry
-from agent_core.sessions.store import Store
+from agent_core.sessions.leases import Leases
 from agent_core.sessions.writer import Writer
 from agent_core.threads import SessionThreads
 from agent_core.usage import Usage, add_up
@@ -70,9 +70,8 @@ def _never(run_id: str) -> bool:  # noqa: ARG001  # the signature of `seen`
 class Scope:
     """One run in its session. It is made by Engine.admit and lives as long as the run.
 
-    - ephemeral: its session is forgotten at its end
+    - leases: acquire its session; those of a store in memory if it is ephemeral: its session is forgotten at its end
     - before_calls: awaited before calls are stored as started; what it raises is the run's failure
-    - alive: raises LeaseLost where the worker has to assume its leases lost
     - arrived: when it was admitted, in milliseconds since the epoch; `waited`: another run held the session then
     - seen: whether somebody has read the end of the run with this id since it was stored
     - writer: None until the session is acquired; `begun`: its input is stored
@@ -82,13 +81,12 @@ class Scope:
 
     run_id: str
     key: SessionKey
-    store: Store
+    leases: Leases
     http: HttpClient
     threads: SessionThreads
     aside: Aside = field(default_factory=Aside)
     validators: Validators = field(default_factory=Validators)
     room: Room = field(default_factory=Room)
-    alive: Callable[[], None]
     stop: Stop = field(default_factory=Stop)
     ephemeral: bool = False
     before_calls: Callable[[], Awaitable[None]] | None = None
@@ -122,7 +120,7 @@ class Scope:
     def check(self) -> None:
         """The checkpoint before each model and each tool call: raises Stopped or LeaseLost."""
         self.stop.check()
-        self.alive()
+        self.leases.check()
 
     @property
     def usage(self) -> tuple[Usage, ...]:

@@ -80,7 +80,7 @@ async def test_answers_that_break_off_together_are_stored_a_few_at_a_time() -> N
 
     store = Slow()
     async with Engine(store=store) as engine:
-        engine._runner._room = Room(3 * COPIES * len(text))
+        engine._runner._admission._room = Room(3 * COPIES * len(text))
         models = [ScriptedModel([[*says(text), asyncio.Event()]]) for _ in range(count)]
         runs = [
             engine.admit(Agent("a", model), "go", user_id="u", session_id=f"s{n}") for n, model in enumerate(models)

@@ -249,7 +249,7 @@ async def test_tools_of_one_user_that_hang_do_not_stop_another_s_and_the_log_nam
     eight = [("hang", f'{{"n":{n}}}') for n in range(8)]
     for told in await asyncio.gather(*(desk.ask("ann", f"s{n}", *eight) for n in range(8))):
         assert {status for status, _ in told} <= {"timed_out", "not_run"}
-    assert desk.engine._runner._threads.hanging >= THREADS
+    assert desk.engine._runner._admission._threads.hanging >= THREADS
     assert await desk.ask("bob", "s", ("look", '{"n":1}')) == [("ok", "look 1")]
     warned = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert warned
@@ -288,7 +288,7 @@ async def test_a_call_that_found_no_thread_in_its_time_was_not_run_and_is_no_war
     assert context.queued.is_set()
     gate.opened.set()
     assert await asked == [("ok", "back")] * 8
-    await until(lambda: desk.engine._runner._threads.hanging == 0)
+    await until(lambda: desk.engine._runner._admission._threads.hanging == 0)
     assert not caplog.records
 
 
@@ -298,9 +298,9 @@ async def test_a_stop_frees_its_thread_for_the_count_of_those_that_are_used(gate
     await asyncio.to_thread(gate.entered, 1)
     assert await desk.engine.interrupt(user_id="ann", session_id="s")
     assert [status for status, _ in await asked] == ["interrupted"]
-    assert desk.engine._runner._threads.hanging == 1
+    assert desk.engine._runner._admission._threads.hanging == 1
     gate.opened.set()
-    await until(lambda: desk.engine._runner._threads.hanging == 0)
+    await until(lambda: desk.engine._runner._admission._threads.hanging == 0)
 
 
 async def test_closing_an_engine_does_not_wait_for_what_hangs(gate: Gate) -> None:
@@ -308,7 +308,7 @@ async def test_closing_an_engine_does_not_wait_for_what_hangs(gate: Gate) -> Non
     await desk.ask("ann", "s", ("hang", ""))
     async with asyncio.timeout(10):
         await desk.engine.aclose()
-    assert desk.engine._runner._threads.hanging == 1
+    assert desk.engine._runner._admission._threads.hanging == 1
 
 
 async def test_a_user_s_own_tool_gets_an_executor(gate: Gate) -> None:
