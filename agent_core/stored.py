@@ -40,6 +40,25 @@ class Outline:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswer:
+    """An answer that was given: by which run of which session, begun when (seconds since 1970), and what it said."""
+
+    run_id: str
+    session_id: str
+    created: int
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRequest:
+    """A request came before under the same mark. `same` says that it was this request, and no other with its key;
+    `answer` is what it was answered, None if it got no answer."""
+
+    same: bool
+    answer: StoredAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
     """A run that is over.
 

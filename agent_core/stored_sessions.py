@@ -19,11 +19,12 @@ from agent_core.sessions.asked import owners_in, pending_in, taken_by
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
+from agent_core.sessions.earlier import Search, earlier_in
 from agent_core.sessions.entries import Entry, MessageBody, body_of, now_ms, titled_entry, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import LeaseLost, SessionPutBack
-from agent_core.stored import Outline, Page, SessionInfo, StoredRun
+from agent_core.stored import EarlierRequest, Outline, Page, SessionInfo, StoredRun
 from agent_core.stored_run import find_stored_run
 
 BATCH = 100
@@ -63,6 +64,17 @@ class Sessions:
     async def run(self, key: SessionKey, run_id: str) -> StoredRun | None:
         """A run that is over; None if the session knows no such run. Raises HeldElsewhere while it may go on."""
         return await find_stored_run(self._runner, key, run_id)
+
+    async def earlier(
+        self, key: SessionKey, agent: str, *, key_mark: str, mark: str, seconds: float
+    ) -> EarlierRequest | None:
+        """What became of a request with this mark that came in the last so many seconds; None if none did.
+
+        Requests with the same key have marks that begin with `key_mark`. Raises SessionBusy while it is answered here.
+        """
+        running = frozenset(run.run_id for run in self._runner.under_way(key))
+        wanted = Search(agent=agent, key_mark=key_mark, mark=mark, since=now_ms() - seconds * 1000, running=running)
+        return await self._read(key, lambda entries: earlier_in(entries, wanted, key.session_id))
 
     async def interrupts(self, key: SessionKey) -> dict[str, str]:
         """The agent of every interrupt of the session, answered or not, by the interrupt's id."""

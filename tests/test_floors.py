@@ -1,6 +1,7 @@
 """Dependencies go downward only: app, converters, agent_core; and inside agent_core, in a written order."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,36 @@ ALLOWED = {
 """What each floor may import of the others."""
 
 OURS = frozenset(ALLOWED)
+
+BOUNDARY = {
+    "agent_core.agent": "an agent, as the user writes it",
+    "agent_core.aside": "work beside the event loop: the server parses bodies and makes frames there too",
+    "agent_core.context": "what a tool and the instructions see",
+    "agent_core.engine": "the verbs",
+    "agent_core.errors": "what goes wrong",
+    "agent_core.events": "what happens in a run",
+    "agent_core.gate": "how long runs wait for a session, which settings say",
+    "agent_core.interrupts": "what waits for a person, and the answers",
+    "agent_core.messages": "what was said",
+    "agent_core.models.base": "what a request says of the model call, and the time limits that settings set",
+    "agent_core.models.providers": "whether there is a provider for a model's name",
+    "agent_core.names": "what sessions, runs and titles may be called",
+    "agent_core.retold": "what was said before, as events",
+    "agent_core.run": "a run that was admitted",
+    "agent_core.run_input": "what goes into a run",
+    "agent_core.sessions.records": "what the server keeps beside the sessions: the protocol of engine.records",
+    "agent_core.sessions.storage": "the store's door: open, verify, accept",
+    "agent_core.shortened": "how a text that was cut is known again when a client sends it back",
+    "agent_core.stored": "what engine.sessions tells",
+    "agent_core.tools.base": "a tool's description, which clients bring too",
+    "agent_core.tools.function": "tools, as the user writes them: the demo's",
+    "agent_core.usage": "what a run cost",
+}
+"""The modules of agent_core that the floors above it may import, each with what it is for them. What they need beyond
+that is a verb of the engine (`engine.sessions` for what is stored) or of the run that it gives out."""
+
+BEHIND = re.compile(r"\b_?(run\.(lane|scope)|engine\.(store|gate|_runner))$")
+"""Attributes that are the engine's own, whoever can see them."""
 
 TRANSPORT = {"fastapi", "starlette", "uvicorn", "sse_starlette", "ag_ui", "pydantic_settings", "click"}
 """What belongs to the upper floors and is never seen by agent_core."""
@@ -35,7 +66,9 @@ ORDER = (
     "agent_core.errors",
     "agent_core.interrupts",
     "agent_core.events",
+    "agent_core.edits",
     "agent_core.stored",
+    "agent_core.retold",
     "agent_core.context",
     "agent_core.permissions",
     "agent_core.guards.settings",
@@ -73,6 +106,7 @@ ORDER = (
     "agent_core.sessions.merging",
     "agent_core.sessions.history",
     "agent_core.sessions.asked",
+    "agent_core.sessions.earlier",
     "agent_core.sessions.records",
     "agent_core.sessions.store",
     "agent_core.sessions.pages",
@@ -108,7 +142,6 @@ ORDER = (
     "agent_core.sessions.timed_records",
     "agent_core.gate",
     "agent_core.react.stopping",
-    "agent_core.edits",
     "agent_core.sessions.copies.fork",
     "agent_core.sessions.copies.snapshot",
     "agent_core.sessions.copies.validate",
@@ -192,6 +225,33 @@ def test_an_import_upward_would_be_noticed() -> None:
     assert upward("agent_core", "def f():\n    from converters.agui import stream_order\n") != []
     assert upward("converters", "import app.main") == ["app.main"]
     assert upward("app", "from agent_core.engine import Engine\nimport converters.chain") == []
+
+
+def beyond(source: str) -> list[str]:
+    """What this code of an upper floor uses of agent_core's inside: modules and attributes."""
+    tree = ast.parse(source)
+    inside = {name for name in imports(tree) if name == "agent_core" or name in ORDER}
+    attributes = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return sorted(inside - set(BOUNDARY)) + sorted(name for name in attributes if BEHIND.search(name))
+
+
+@pytest.mark.parametrize("floor", ["app", "converters"])
+def test_the_engine_is_a_boundary(floor: str) -> None:
+    wrong = {name: found for name, path in modules(floor) if (found := beyond(path.read_text(encoding="utf-8")))}
+    assert wrong == {}
+
+
+def test_every_module_at_the_boundary_is_used_above_it() -> None:
+    used = {found for floor in ("app", "converters") for _, path in modules(floor) for found in imports(parsed(path))}
+    assert sorted(set(BOUNDARY) - used) == []
+
+
+def test_a_reach_behind_the_engine_would_be_noticed() -> None:
+    assert beyond("from agent_core.sessions.leases import answer_of") == ["agent_core.sessions.leases"]
+    assert beyond("import agent_core") == ["agent_core"]
+    assert beyond("found = await self._engine.store.load(key)") == ["self._engine.store"]
+    assert beyond("served._run.lane.history") == ["served._run.lane"]
+    assert beyond("request.scope, run.key, engine.sessions") == []
 
 
 def test_agent_core_knows_nothing_of_servers_and_wires() -> None:

@@ -22,10 +22,10 @@ from starlette.requests import ClientDisconnect
 
 from agent_core.engine import Engine
 from agent_core.errors import Code, RunError
+from agent_core.stored import StoredAnswer
 from app.errors import RETRY_SECONDS, Refusal
 from app.retries.places import Claimed, Name, Place, given_by, lost, name_of
 from app.retries.repeats import Claim, OtherBody
-from app.retries.told_again import Given
 from app.settings import Settings
 
 POLL, LONGEST_POLL = 0.1, 1.0
@@ -71,7 +71,7 @@ class Claims:
             if len(locks) == 1:
                 self._turns.pop(name, None)
 
-    async def enter(self, claim: Claim, run_id: str, gone: Callable[[], Awaitable[bool]]) -> Given | Place:
+    async def enter(self, claim: Claim, run_id: str, gone: Callable[[], Awaitable[bool]]) -> StoredAnswer | Place:
         """The answer that the same request was given before, or a place for the run that is to answer it.
 
         Waits while another worker is at it; `gone` says whether the client has left. Raises OtherBody, StillAnswered,

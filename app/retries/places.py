@@ -11,10 +11,11 @@ from agent_core.engine import Engine
 from agent_core.errors import SENTENCES, RunError
 from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
 from agent_core.messages import Message
+from agent_core.retold import retold
 from agent_core.run import Run
+from agent_core.stored import StoredAnswer
 from app.retries.hidden_turns import HiddenTurn, left_of
 from app.retries.repeats import Claim
-from app.retries.told_again import Given, told_again
 
 logger = logging.getLogger(__name__)
 
@@ -174,9 +175,9 @@ def lost(known: Claimed) -> Answer:
     return Answer(session_id="", messages=(), end=failed)
 
 
-def given_by(known: Claimed, answer: Answer) -> Given:
-    events: list[Event] = [*told_again(known.run_id, answer.messages)]
+def given_by(known: Claimed, answer: Answer) -> StoredAnswer:
+    events: list[Event] = [*retold(known.run_id, answer.messages)]
     if isinstance(answer.end, AgentEnd) and answer.waiting:
         events.append(RequireExternalExecution(run_id=known.run_id, call_ids=answer.waiting))
     events.append(answer.end)
-    return Given(run_id=known.run_id, session_id=answer.session_id, created=known.created, events=tuple(events))
+    return StoredAnswer(run_id=known.run_id, session_id=answer.session_id, created=known.created, events=tuple(events))

@@ -9,10 +9,10 @@ import orjson
 from agent_core.errors import SENTENCES, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.messages import Message
+from agent_core.retold import retold
 from agent_core.run import Run
 from app.retries.hidden_turns import HiddenTurns, hidden_turn_of, name_of_talk, names_of_calls
 from app.retries.places import Place
-from app.retries.told_again import told_again
 from converters.chain import Converter
 from converters.openai.chat import ChatAnswer
 from converters.openai.decode import ChatRequest
@@ -60,5 +60,5 @@ class Unnamed:
         """What the client sees as the run's answer."""
         known = {message.id for message in run.input.messages}
         answer = ChatAnswer(run.run_id, run.key.session_id, run.agent.name, frozenset(), converters=self.converters())
-        answer.feed([*told_again(run.run_id, (each for each in run.messages if each.id not in known)), end])
+        answer.feed([*retold(run.run_id, (each for each in run.messages if each.id not in known)), end])
         return orjson.loads(answer.body())["choices"][0]["message"]["content"] or ""

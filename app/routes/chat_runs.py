@@ -8,11 +8,10 @@ from starlette.requests import Request
 from agent_core.agent import Agent
 from agent_core.messages import new_id
 from agent_core.names import SessionKey
-from app.retries.from_store import find_earlier
+from agent_core.stored import StoredAnswer
 from app.retries.hidden_turns import HiddenTurn, name_of_talk, names_of_calls
 from app.retries.places import Place
-from app.retries.repeats import Claim
-from app.retries.told_again import Given
+from app.retries.repeats import Claim, OtherBody
 from app.retries.unnamed import Unnamed
 from app.runs.run import Manner, OnDisconnect, ServedRun
 from app.services import Services
@@ -26,10 +25,10 @@ async def find_or_begin(
     asked: ChatRequest,
     claim: Claim,
     on_disconnect: OnDisconnect,
-) -> ServedRun | Given:
+) -> ServedRun | StoredAnswer:
     """The run of the same request, or the answer that it was given, or a new run, which nobody reads yet.
 
-    Raises what Runs.start, Claims.enter and find_earlier do.
+    Raises OtherBody, SessionBusy, and what Runs.start and Claims.enter do.
     """
     served = await _find(services, claim)
     if served is not None:
@@ -39,9 +38,14 @@ async def find_or_begin(
     again = False
     if claim.is_second:
         key = SessionKey(user_id=claim.user_id, session_id=claim.session_id)
-        earlier = await find_earlier(services.engine, key, agent, claim)
-        if earlier is not None and earlier.given is not None:
-            return earlier.given
+        key_mark, mark = claim.marks
+        earlier = await services.engine.sessions.earlier(
+            key, agent.name, key_mark=key_mark, mark=mark, seconds=claim.seconds
+        )
+        if earlier is not None and not earlier.same:
+            raise OtherBody
+        if earlier is not None and earlier.answer is not None:
+            return earlier.answer
         again = earlier is not None
         served = await _find(services, claim)  # the same request may have begun in the meantime
     return served or _named(services, agent, asked, claim, claim.session_id, on_disconnect, again=again)
@@ -91,7 +95,7 @@ def _named(
 
 async def _unnamed(
     request: Request, services: Services, agent: Agent, asked: ChatRequest, claim: Claim
-) -> ServedRun | Given:
+) -> ServedRun | StoredAnswer:
     hidden = await _hidden_turn_of(services, agent, asked, claim.user_id)
     if not claim.may_repeat:
         return _begin(services, agent, asked, claim, hidden, None)
@@ -103,7 +107,7 @@ async def _unnamed(
         if served is not None:
             return served
         found = await services.claims.enter(claim, run_id, request.is_disconnected)
-        if isinstance(found, Given):
+        if isinstance(found, StoredAnswer):
             return found
         try:
             return _begin(services, agent, asked, claim, hidden, found)

@@ -16,11 +16,11 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
 from agent_core.events import RunFailed
 from agent_core.names import SESSION_ID
+from agent_core.stored import StoredAnswer
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
 from app.retries.repeats import Claim
-from app.retries.told_again import Given
 from app.routes.chat_runs import find_or_begin
 from app.runs.first_events import batches_of
 from app.runs.on_disconnect import on_disconnect_of
@@ -55,7 +55,7 @@ async def chat_completions(request: Request) -> Response:
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     served = await find_or_begin(request, services, agent, asked, claim, on_disconnect)
-    if isinstance(served, Given):
+    if isinstance(served, StoredAnswer):
         return _given(request, asked, served, converters)
     attached = served.attach()
     attached.patience = _client_timeout(request) if claim.may_repeat else None
@@ -96,7 +96,7 @@ def _session_of(request: Request) -> str | None:
     return session_id
 
 
-def _given(request: Request, asked: ChatRequest, given: Given, converters: Sequence[Converter]) -> Response:
+def _given(request: Request, asked: ChatRequest, given: StoredAnswer, converters: Sequence[Converter]) -> Response:
     """An answer that was given before, from the store, in few pieces; or the failure that was told."""
     names = frozenset(spec.name for spec in asked.input.tools)
     about = (given.run_id, given.session_id, asked.agent, names)

@@ -10,7 +10,6 @@ from agent_core.agent import Agent
 from agent_core.aside import Aside
 from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
-from agent_core.react.stopping import StopReason
 from agent_core.run import Run
 from agent_core.run_input import RunInput
 from app.runs.log import Log, Reader
@@ -173,17 +172,18 @@ class ServedRun:
         if self._readers or self.task.done() or self.manner.on_disconnect == "continue":
             return
         if linger:
-            self._linger = asyncio.get_running_loop().call_later(linger, self._stop, "disconnect")
+            self._linger = asyncio.get_running_loop().call_later(linger, self._cancel)
         else:
-            self._stop("disconnect")
+            self._cancel()
 
     def drain(self) -> None:
         """The server ends: stop the run, which ends with the error `draining`."""
-        self._stop("draining")
-
-    def _stop(self, reason: StopReason) -> None:
         if self._run is not None:
-            self._run.stop(reason)
+            self._run.stop("draining")
+
+    def _cancel(self) -> None:
+        if self._run is not None:
+            self._run.stop("disconnect")
 
 
 def _waiting_of(run: Run) -> tuple[str, ...]:
