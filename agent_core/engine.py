@@ -171,15 +171,11 @@ class Engine:
             named = [run for run in runs if run.run_id == run_id]
             if named:  # an id may come again: its latest attempt
                 return named[-1].stop("interrupt")
-            return await self._is_open(key, run_id) and await self.store.cancel(key)
+            return await self.store.cancel(key, run_id)
         if runs and runs[0].holds:
             return runs[0].stop("interrupt")
         # Whoever holds the session may be another worker.
         return await self.store.cancel(key) or bool(runs and runs[0].stop("interrupt"))
-
-    async def _is_open(self, key: SessionKey, run_id: str) -> bool:
-        entries = await self.store.load(key)
-        return run_id in (await self.aside(weight_of(entries), history_of, entries, "")).lost
 
     def under_way(self, key: SessionKey) -> tuple[Run, ...]:
         """The session's runs in this process: first the one that holds the gate, then those that wait."""

@@ -28,7 +28,7 @@ from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.history import History, history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
-from agent_core.sessions.store import Store
+from agent_core.sessions.store import Cancel, Store
 from agent_core.sessions.writer import SAVING, Writer
 
 logger = logging.getLogger(__name__)
@@ -264,10 +264,12 @@ class Runner:
                 if reason != "lost" or (run.holds and not run.lane.scope.ephemeral):
                     run.stop(reason)
 
-    def _cancel(self, key: SessionKey) -> None:
-        """Another worker was asked to stop what this one carries out."""
-        for run in self.under_way(key)[:1]:
-            run.stop("interrupt")
+    def _cancel(self, cancel: Cancel) -> None:
+        """Another worker was asked to stop what this one carries out. The next run has another fence."""
+        for run in self.under_way(cancel.key):
+            writer = run.lane.scope.writer
+            if writer is not None and writer.lease.fence == cancel.fence:
+                run.stop("interrupt")
 
     def _forget(self, run: Run) -> None:
         runs = self._runs[run.key]

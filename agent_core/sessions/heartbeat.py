@@ -30,8 +30,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from agent_core.errors import RunError
-from agent_core.names import SessionKey
-from agent_core.sessions.store import LeaseLost, Store
+from agent_core.sessions.store import Cancel, LeaseLost, Store
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ class Heartbeat:
 
     - lease_seconds: the store's lease time; a third of it is the time between two heartbeats
     - busy: whether a run is under way; without one the heart may stop
-    - cancel: called for each session whose run somebody wants cancelled
+    - cancel: called for each run that somebody wants cancelled, at each heartbeat until its lease ends
     - lost: called once when the leases have to be taken for lost
     """
 
@@ -56,7 +55,7 @@ class Heartbeat:
         lease_seconds: float,
         *,
         busy: Callable[[], bool],
-        cancel: Callable[[SessionKey], None],
+        cancel: Callable[[Cancel], None],
         lost: Callable[[], None],
     ) -> None:
         self._store = store
@@ -103,7 +102,7 @@ class Heartbeat:
         self._known = True
         # Before the heartbeat: where the process was stopped, it would hide that the last one is too long ago.
         self._look()
-        # A cancel is given out once: it is heard also where the answer comes when nobody waits for it any more.
+        # A cancel is heard also where the answer comes when nobody waits for it any more.
         task = asyncio.get_running_loop().create_task(self._hear())
         self._renewing.add(task)
         task.add_done_callback(self._forget)
@@ -111,8 +110,8 @@ class Heartbeat:
         self._renewed, self._given_up = began, False
 
     async def _hear(self) -> None:
-        for key in await self._store.renew(self._owner):
-            self._cancel(key)
+        for each in await self._store.renew(self._owner):
+            self._cancel(each)
 
     def _forget(self, task: "asyncio.Task[None]") -> None:
         self._renewing.discard(task)

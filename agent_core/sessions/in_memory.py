@@ -9,7 +9,7 @@ from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry, TitledBody, body_of, now_ms
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.records import InMemoryRecords
-from agent_core.sessions.store import Lease, LeaseLost
+from agent_core.sessions.store import Cancel, Lease, LeaseLost
 from agent_core.stored import Page, SessionInfo
 
 
@@ -80,13 +80,13 @@ class InMemoryStore:
             if not session.entries:  # nothing was ever said: leave no trace
                 del self._sessions[lease.key]
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:  # noqa: ARG002  # the only owner there is
+    async def renew(self, owner: str) -> Sequence[Cancel]:  # noqa: ARG002  # the only owner there is
         return ()
 
     async def retire(self, owner: str) -> None:
         pass
 
-    async def cancel(self, key: SessionKey) -> bool:  # noqa: ARG002  # nobody else can hold it
+    async def cancel(self, key: SessionKey, run_id: str | None = None) -> bool:  # noqa: ARG002  # nobody else holds it
         return False
 
     async def find(self, key: SessionKey) -> SessionInfo | None:

@@ -32,6 +32,14 @@ class Lease:
     tip: bytes = b""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """Somebody wants the run cancelled that holds the session under this fence."""
+
+    key: SessionKey
+    fence: int
+
+
 class LeaseLost(RunError):
     """Somebody else acquired the session, or wrote to it: nothing was appended."""
 
@@ -81,18 +89,18 @@ class Store(Protocol):
         """Give the session free; one without entries leaves no trace. Does nothing where the lease was lost."""
         ...
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
-        """The owner's heartbeat: it is alive for another lease time. Returns those of its sessions whose
-        run somebody wants cancelled, each once."""
+    async def renew(self, owner: str) -> Sequence[Cancel]:
+        """The owner's heartbeat: it is alive for another lease time. Returns what it is asked to cancel, each as long
+        as the lease lasts: an answer may be lost on its way."""
         ...
 
     async def retire(self, owner: str) -> None:
         """The owner ends: it is not alive any more, and what it still holds is free."""
         ...
 
-    async def cancel(self, key: SessionKey) -> bool:
+    async def cancel(self, key: SessionKey, run_id: str | None = None) -> bool:
         """Ask the owner that holds the session to cancel its run, at its next heartbeat. False where
-        nobody alive holds it."""
+        nobody alive holds it, or where `run_id` names a run that has not begun or has ended."""
         ...
 
     async def find(self, key: SessionKey) -> SessionInfo | None:

@@ -14,6 +14,7 @@ from agent_core.sessions import heartbeat
 from agent_core.sessions.entries import message_entry
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.storage import open_store
+from agent_core.sessions.store import Cancel
 from tests.app.doubles import until
 from tests.postgres import postgres_url
 
@@ -45,7 +46,7 @@ class Beating(InMemoryStore):
 
     beats = 0
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
+    async def renew(self, owner: str) -> Sequence[Cancel]:
         self.beats += 1
         return []
 

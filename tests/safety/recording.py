@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry
 from agent_core.sessions.records import Records
-from agent_core.sessions.store import Lease, Store
+from agent_core.sessions.store import Cancel, Lease, Store
 from agent_core.stored import Page, SessionInfo
 from tests.agent_core.sessions.sql.sqlite_stores import opened
 
@@ -80,17 +80,19 @@ class RecordingStore:
         await self.inner.release(lease)
         await self._step("released")
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
+    async def renew(self, owner: str) -> Sequence[Cancel]:
         await self._step("renew")
-        return await self.inner.renew(owner)
+        cancels = await self.inner.renew(owner)
+        await self._step("renewed" if not cancels else "heard")
+        return cancels
 
     async def retire(self, owner: str) -> None:
         await self._step("retire")
         await self.inner.retire(owner)
 
-    async def cancel(self, key: SessionKey) -> bool:
+    async def cancel(self, key: SessionKey, run_id: str | None = None) -> bool:
         await self._step("cancel")
-        return await self.inner.cancel(key)
+        return await self.inner.cancel(key, run_id)
 
     async def find(self, key: SessionKey) -> SessionInfo | None:
         return await self.inner.find(key)

@@ -11,7 +11,7 @@ from agent_core.names import SessionKey
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
-from agent_core.sessions.store import LeaseLost
+from agent_core.sessions.store import Cancel, LeaseLost
 from tests.app.doubles import until
 from tests.safety.recording import KEY, Clock, RecordingStore, Steps, sqlite, stop_clock_of
 
@@ -30,7 +30,7 @@ class SlowStore(InMemoryStore):
         self.broken = False
         self.beats = 0
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
+    async def renew(self, owner: str) -> Sequence[Cancel]:
         self.beats += 1
         if self.broken:
             self.clock.forward(self.takes)

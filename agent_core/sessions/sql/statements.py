@@ -99,13 +99,23 @@ BEAT = (
     .values(owner=_me, expires_at=_until)
     .on_conflict_do_update(index_elements=[workers.c.owner], set_={"expires_at": _until})
 )
-CANCELLED = (
-    update(sessions)
-    .where(sessions.c.owner == _me, sessions.c.cancel_requested_at.is_not(None))
-    .values(cancel_requested_at=null())
-    .returning(sessions.c.user_id, sessions.c.session_id)
+CANCELLED = select(sessions.c.user_id, sessions.c.session_id, sessions.c.fence).where(
+    sessions.c.owner == _me, sessions.c.cancel_requested_at.is_not(None)
 )
 CANCEL = update(sessions).where(_named, _alive).values(cancel_requested_at=_at)
+# A run is under way where its last word is that it began; an id may come again.
+_last_word = (
+    select(entries.c.kind)
+    .where(
+        entries.c.session == sessions.c.id,
+        entries.c.run_id == bindparam("run", type_=Text()),
+        entries.c.kind.in_(["run", "end"]),
+    )
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+CANCEL_RUN = CANCEL.where(_last_word == "run")
 RETIRE = (
     delete(workers).where(workers.c.owner == _me),
     delete(sessions).where(sessions.c.owner == _me, sessions.c.head == 0),

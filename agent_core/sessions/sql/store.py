@@ -15,7 +15,7 @@ from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.records import SqlRecords
 from agent_core.sessions.sql.work import Backend, Work
-from agent_core.sessions.store import Lease
+from agent_core.sessions.store import Cancel, Lease
 from agent_core.stored import Page, SessionInfo
 
 
@@ -67,7 +67,7 @@ class SqlStore:
     async def release(self, lease: Lease) -> None:
         await self._backend.run(Work(do=lambda conn: transactions.release(conn, lease), durable=False))
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
+    async def renew(self, owner: str) -> Sequence[Cancel]:
         return await self._backend.run(
             Work(do=lambda conn: transactions.renew(conn, owner, self._lease_seconds), durable=False)
         )
@@ -75,9 +75,9 @@ class SqlStore:
     async def retire(self, owner: str) -> None:
         await self._backend.run(Work(do=lambda conn: transactions.retire(conn, owner), durable=False))
 
-    async def cancel(self, key: SessionKey) -> bool:
+    async def cancel(self, key: SessionKey, run_id: str | None = None) -> bool:
         at = now_ms()
-        return await self._backend.run(Work(do=lambda conn: transactions.cancel(conn, key, at=at)))
+        return await self._backend.run(Work(do=lambda conn: transactions.cancel(conn, key, run_id, at=at)))
 
     async def find(self, key: SessionKey) -> SessionInfo | None:
         return await self._backend.run(

@@ -21,7 +21,7 @@ from agent_core.sessions.sql import statements
 from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.records import forget_session
 from agent_core.sessions.sql.tables import workers
-from agent_core.sessions.store import Lease, LeaseLost
+from agent_core.sessions.store import Cancel, Lease, LeaseLost
 from agent_core.stored import Page, SessionInfo
 
 BROKEN = -1
@@ -143,9 +143,11 @@ def release(conn: Connection, lease: Lease) -> None:
         conn.execute(statements.FREE, held)
 
 
-def renew(conn: Connection, owner: str, lease_seconds: float) -> Sequence[SessionKey]:
+def renew(conn: Connection, owner: str, lease_seconds: float) -> Sequence[Cancel]:
+    """A cancel stays until the lease ends: the answer to this heartbeat may be lost, and it is done again then."""
     conn.execute(statements.BEAT, {"me": owner, "lease_seconds": lease_seconds})
-    return [_key(*found) for found in conn.execute(statements.CANCELLED, {"me": owner}).all()]
+    cancelled = conn.execute(statements.CANCELLED, {"me": owner}).all()
+    return [Cancel(key=_key(*names), fence=fence) for *names, fence in cancelled]
 
 
 def retire(conn: Connection, owner: str) -> None:
@@ -153,9 +155,11 @@ def retire(conn: Connection, owner: str) -> None:
         conn.execute(statement, {"me": owner})
 
 
-def cancel(conn: Connection, key: SessionKey, *, at: int) -> bool:
+def cancel(conn: Connection, key: SessionKey, run_id: str | None, *, at: int) -> bool:
     values = {"user": key.user_id, "name": key.session_id, "at": at}
-    return conn.execute(statements.CANCEL, values).rowcount > 0
+    if run_id is None:
+        return conn.execute(statements.CANCEL, values).rowcount > 0
+    return conn.execute(statements.CANCEL_RUN, {**values, "run": run_id}).rowcount > 0
 
 
 def find(conn: Connection, continuity: Continuity, key: SessionKey) -> SessionInfo | None:

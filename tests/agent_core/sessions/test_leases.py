@@ -17,11 +17,12 @@ from agent_core.sessions.entries import message_entry
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
-from agent_core.sessions.store import Lease, LeaseLost
+from agent_core.sessions.store import Cancel, Lease, LeaseLost
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, events_of, says
 
 KEY = SessionKey(user_id="u", session_id="s")
+CANCEL = Cancel(key=KEY, fence=1)
 
 
 class SharedStore(InMemoryStore):
@@ -32,7 +33,7 @@ class SharedStore(InMemoryStore):
         self.held = 0
         self.broken = False
         self.beats = 0
-        self.asked: list[SessionKey] = []
+        self.asked: list[Cancel] = []
         self.retired: list[str] = []
         self.slow: asyncio.Event | None = None
 
@@ -45,7 +46,7 @@ class SharedStore(InMemoryStore):
             await self.slow.wait()
         return lease
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
+    async def renew(self, owner: str) -> Sequence[Cancel]:
         self.beats += 1
         if self.broken:
             raise RunError("store_unavailable")
@@ -56,7 +57,7 @@ class SharedStore(InMemoryStore):
         self.retired.append(owner)
 
 
-def _ignore(_: SessionKey) -> None:
+def _ignore(_: Cancel) -> None:
     pass
 
 
@@ -119,7 +120,7 @@ async def test_a_cancel_that_another_worker_left_in_the_store_stops_the_run() ->
     async with Engine(store=store, lease_seconds=0.06) as engine:
         running = asyncio.create_task(events_of(engine, Agent("a", model), "go"))
         await model.streaming.wait()
-        store.asked = [KEY]
+        store.asked = [Cancel(key=KEY, fence=store._sessions[KEY].fence)]
         end = (await running)[-1]
         assert isinstance(end, AgentEnd)
         assert end.status == "cancelled"
@@ -133,7 +134,7 @@ class LateStore(SharedStore):
         self.late = asyncio.Event()
         self.answer = asyncio.Event()
 
-    async def renew(self, owner: str) -> Sequence[SessionKey]:
+    async def renew(self, owner: str) -> Sequence[Cancel]:
         asked = await super().renew(owner)
         if asked:
             self.late.set()
@@ -142,16 +143,16 @@ class LateStore(SharedStore):
 
 
 async def test_a_cancel_is_heard_also_where_the_heartbeat_that_brings_it_is_given_up() -> None:
-    store, heard, lost = LateStore(), list[SessionKey](), asyncio.Event()
+    store, heard, lost = LateStore(), list[Cancel](), asyncio.Event()
     heart = Heartbeat(store, "w", 0.06, busy=lambda: True, cancel=heard.append, lost=lost.set)
     await heart.ensure()
-    store.asked = [KEY]
+    store.asked = [CANCEL]
     await store.late.wait()
     beats = store.beats
     await until(lambda: store.beats > beats)  # the late one has timed out
     assert heard == []
     store.answer.set()
-    await until(lambda: heard == [KEY])
+    await until(lambda: heard == [CANCEL])
     await heart.aclose()
 
 

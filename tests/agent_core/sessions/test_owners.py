@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_core.sessions.entries import end_entry, run_entry
 from agent_core.sessions.sql.store import SqlStore
-from agent_core.sessions.store import LeaseLost
+from agent_core.sessions.store import Cancel, LeaseLost
 from tests.agent_core.sessions.stores import KEY, die, entry, fill, key, opened, take, texts
 
 
@@ -89,16 +90,35 @@ async def test_what_an_owner_held_is_free_when_it_retires(store: SqlStore) -> No
     assert (await take(store, key("empty"), owner="b")).head == 0
 
 
-async def test_a_cancel_reaches_the_owner_once_at_its_next_heartbeat(store: SqlStore) -> None:
+async def test_a_cancel_reaches_the_owner_at_each_heartbeat_until_its_lease_ends(store: SqlStore) -> None:
     await store.renew("a")
     await store.renew("b")
-    await take(store, owner="a")
+    lease = await take(store, owner="a")
+    await store.append(lease, [entry(1)])
     await take(store, key("other"), owner="a")
     assert await store.cancel(KEY) is True
     assert await store.cancel(KEY) is True
-    assert list(await store.renew("b")) == []
-    assert list(await store.renew("a")) == [KEY]
+    for _ in range(2):
+        assert list(await store.renew("b")) == []
+        assert list(await store.renew("a")) == [Cancel(key=KEY, fence=lease.fence)]
+    await store.release(lease)
     assert list(await store.renew("a")) == []
+    await take(store, owner="a")
+    assert list(await store.renew("a")) == []
+
+
+async def test_a_cancel_that_names_a_run_is_for_one_that_has_begun_and_not_ended(store: SqlStore) -> None:
+    await store.renew("a")
+    lease = await take(store, owner="a")
+    assert await store.cancel(KEY, "r1") is False
+    await store.append(lease, [run_entry("r1", "a"), entry(1)])
+    assert await store.cancel(KEY, "r2") is False
+    assert await store.cancel(KEY, "r1") is True
+    await store.append(lease, [end_entry("r1", "completed"), run_entry("r2", "a")])
+    assert await store.cancel(KEY, "r1") is False
+    assert await store.cancel(KEY, "r2") is True
+    await store.append(lease, [run_entry("r1", "a")])
+    assert await store.cancel(KEY, "r1") is True, "an id may come again"
 
 
 async def test_a_dead_owner_cannot_be_asked_to_cancel(store: SqlStore) -> None:

@@ -72,7 +72,7 @@ async def test_workers_share_sessions_and_keep_each_other_out(store: SqlStore, o
     assert await other.acquire(KEY, "b") is None
     assert await other.cancel(KEY) is True
     assert list(await other.renew("b")) == []
-    assert list(await store.renew("a")) == [KEY]
+    assert [each.key for each in await store.renew("a")] == [KEY]
     await store.append(lease, [entry("two")], release=True)
     taken = await take(other, owner="b")
     assert (taken.head, len(await other.load(KEY))) == (2, 2)
