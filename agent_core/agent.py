@@ -1,4 +1,4 @@
-"""An agent: who answers, with which model, under which instructions, with which tools."""
+"""An agent: its model, instructions, tools and limits."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -18,25 +18,25 @@ MODEL_NAME = re.compile(r"[a-z0-9_-]+:\S+")
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A frozen value, shared by all runs; it holds no state of any of them.
+    """A frozen value that all runs share. It holds no run's state.
 
     - name: 1 to 64 of `A-Z a-z 0-9 _ -`; it stands in the URL
     - model: `provider:model` such as `openai:gpt-5`, or a Model of your own
     - instructions: the system message, or a function that makes it from the run's context
-    - tools: functions made tools by `@tool`; their names are unique
-    - max_iterations: rounds of reasoning in one run before a closing answer is asked for, at least 1
-    - max_retries: how often a model call that failed before its first piece is sent again
-    - fallback_model: the model that is asked once where that did not help either
+    - tools: functions with `@tool`; their names are unique
+    - max_iterations: rounds of one run before the model must give a closing answer, at least 1
+    - max_retries: how often a model call is sent again if it failed before its first piece
+    - fallback_model: the model that is asked once if the retries fail too
     - on_disconnect: whether a run ends (`cancel`) or goes on (`continue`) when its last reader leaves; None
       leaves it to the server
-    - permissions: rules for the calls of the model; without one that fits, a tool's own `approval` counts
+    - permissions: rules for the model's calls; if none fits, the tool's own `approval` counts
     - approval_seconds: how long a person may take to approve a call; None for ever
     - parallel_tool_calls: whether the calls of one answer run side by side, up to `max_parallel_tool_calls`;
-      tools that are `exclusive` stand alone
-    - guards: the limits of a turn, all the runs for one question, that hold a model which goes in circles
+      `exclusive` tools run alone
+    - guards: the limits of a turn (all the runs for one question); they stop a model that goes in circles
     - description: what `GET /agents` tells about it
 
-    Raises ValueError, or TypeError for a tool that is none.
+    Raises ValueError for a wrong value, TypeError for a wrong type.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Agent:
 
 
 def _check_types(agent: Agent) -> None:
-    """Refuse here what would otherwise fail in every run."""
+    """Raise TypeError here, for what would otherwise fail in every run."""
     for model in (agent.model, "" if agent.fallback_model is None else agent.fallback_model):
         if not isinstance(model, str) and not callable(getattr(model, "stream", None)):
             raise TypeError(f"agent {agent.name}: model {model!r} is neither provider:model nor a Model")

@@ -1,8 +1,8 @@
-"""Work that takes long, beside the event loop.
+"""Long computations in threads, so that the event loop stays free.
 
-Reading a long session or a large body is work for the processor. In a thread the loop goes on meanwhile, as long as no
-single call into C takes long: such a call keeps the interpreter to itself, there as here, so what it is given must be
-bounded. A thread costs some 50 µs, which is much for a short run: what is small is done at once.
+Reading a long session or a large body keeps the processor busy. In a thread it leaves the loop free between its calls
+into C. One such call holds the interpreter until it returns, in a thread too, so the caller bounds what it gives to
+one. A thread costs about 50 µs, which is much for a short run, so small work is done at once.
 """
 
 import asyncio
@@ -12,24 +12,27 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 SMALL = 500_000
-"""Bytes, or what weighs as much, that are worked on at once: some milliseconds."""
+"""Work of this weight, in bytes, is done at once. It takes a few milliseconds."""
 
 THREADS = 4
-"""They share one interpreter: more would only change turns more often."""
+"""Threads at most. They share one interpreter, so more of them would only switch more often."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Aside:
-    """The threads for such work. Only the server's own code runs in them, so that none of them hangs."""
+    """The threads for such work. They run only the server's own code, so none of them hangs."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
 
     async def __call__(self, weight: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the work returns or raises. Where it weighs more than SMALL, it is done in a thread: then it must be
-        pure, and who waits for it can be cancelled, while the thread ends it."""
+        """Do the work, and return or raise what it does. `weight` is in bytes.
+
+        Work that weighs more than SMALL runs in a thread, so it must be pure. The waiter can be cancelled; the thread
+        finishes the work all the same.
+        """
         if weight <= SMALL:
             return work(*args, **kwargs)
         if self._threads is None:
@@ -38,6 +41,6 @@ class Aside:
         return await loop.run_in_executor(self._threads, partial(work, *args, **kwargs))
 
     def close(self) -> None:
-        """Begin nothing more; nobody is waited for."""
+        """Begin no more work in threads. Does not wait for the work that runs."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

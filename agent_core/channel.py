@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from agent_core.events import AgentEnd, Event, RunFailed
 
 ROOM = 256
-"""Events that may wait for a slow reader before the run waits for it."""
+"""Events that may wait for a slow reader. With more, the run waits for the reader."""
 
 
 class Channel:
-    """One writer, one reader, in one event loop. Bounded: the run waits where the reader is slow."""
+    """A bounded queue of events: one writer and one reader in one event loop. The run waits for a slow reader."""
 
     attended = True
     end = 0
@@ -37,13 +37,13 @@ class Channel:
             await self._room.wait()
 
     def close(self) -> None:
-        """The reader left: nobody waits for room any more, and events are dropped."""
+        """The reader has left: drop all events from now on, and let the run wait no more."""
         self._closed = True
         self._events.clear()
         self._room.set()
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events up to and with the terminal one."""
+        """Yield the events, the terminal one last."""
         while True:
             while not self._events:
                 self._changed.clear()

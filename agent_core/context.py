@@ -1,4 +1,4 @@
-"""What a tool and an agent's instructions may know of the run that they are part of."""
+"""What a tool, and an agent's instructions, may know of their run."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ from agent_core.messages import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextItem:
-    """Something the client wants the model to know: AG-UI's `context` entry."""
+    """A piece of knowledge from the client for the model: an entry of AG-UI's `context`."""
 
     description: str
     value: str
@@ -19,10 +19,10 @@ class ContextItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The run, as an agent's `instructions` callable sees it.
+    """The run, as an agent's `instructions` function sees it.
 
-    `state` is a copy of the session's state; `forwarded_props` is the client's own JSON value, untouched and
-    untrusted.
+    `state` is a copy of the session's state. `forwarded_props` is the client's own JSON value, unchecked: do not trust
+    it.
     """
 
     agent: str
@@ -44,22 +44,21 @@ def _drop(name: str, value: Any = None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """The call, as a tool sees it. A parameter annotated with this type is filled in by the engine
-    and hidden from the model.
+    """The call, as a tool sees it. The engine fills in a parameter with this annotation and hides it from the model.
 
-    `state` is the session's state, a JSON value that the client shares and may have written (`{}` where there
-    is none yet): a copy for this call. What the tool changes in it, or puts in its place with `set_state`, is
-    stored with the call's result and sent to the client, if the tool succeeds; at most 256 kB as JSON.
+    - state: a copy of the session's state for this call, a JSON value, `{}` if there is none yet. The client shares
+      the state and may have written it. The tool may change the copy, or replace it with `set_state`. If the tool
+      succeeds, the new state is stored with the call's result and sent to the client; at most 256 kB as JSON
+    - idempotency_key: names the action; it is the same if an idempotent tool runs again after a crash
+    - cancelled: set when the call is no longer wanted (stop, time-out, deadline). A tool that runs long in a thread
+      should look at it
+    - emit(name, value): send a custom event to the client, at most 64 kB as JSON. The event is dropped if the client
+      lags so far that the run waits for it
+    - progress(message, fraction): tell how far the call has come. `fraction` is from 0 to 1, if it is known
+    - queued: set by the tool while the call waits for a thread and has done nothing yet. A time-out then means that
+      the call did not run
 
-    `idempotency_key` names the action: it is the same when an idempotent tool is run again after a crash.
-
-    `cancelled` is set when the call is no longer wanted (interrupt, time-out, deadline): a tool that
-    runs long in a thread looks at it. `emit(name, value)` sends a custom event to the client: at most
-    64 kB as JSON, and dropped where the client lags so far that the run waits for it. `progress(message, fraction)`
-    tells how far the call has come, in words and, where it is known, from 0 to 1. Both can be called from a thread.
-
-    `queued` is the tool's word to the engine: set while the call waits for a thread and nothing has been done yet.
-    A time-out then means that it was not run.
+    `emit` and `progress` may be called from a thread.
     """
 
     agent: str
@@ -78,9 +77,9 @@ class ToolContext:
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger whose records know the run and the call (`run_id`, `call_id`)."""
+        """A logger whose records have the run's and the call's id (`run_id`, `call_id`)."""
         return logging.LoggerAdapter(_logger, {"run_id": self.run_id, "call_id": self.call_id})
 
     def set_state(self, value: Any) -> None:
-        """Put another value in the place of the session's state."""
+        """Replace the session's state with another value."""
         object.__setattr__(self, "state", value)

@@ -1,8 +1,7 @@
-"""The arguments that a person has put in the place of the model's, told to the model and to every reader with the
-call's result.
+"""Edited arguments: those that a person has put in place of the model's.
 
-An edit belongs to the decision on an approval. Where the call has begun something that goes on elsewhere, it is in
-the arguments of the interrupt that waits for that.
+The model and every reader are told of an edit with the call's result. An edit comes with the decision on an approval.
+If the call then begins an operation elsewhere, the interrupt that waits for it carries the edited arguments.
 """
 
 from collections.abc import Mapping
@@ -16,24 +15,26 @@ from agent_core.messages import Message, TextPart, ToolCall
 from agent_core.sizes import size_of
 
 LONGEST_TOLD = 4_000
-"""Characters of the edited arguments that the model is told."""
+"""The model is told this many characters of the edited arguments."""
 
 
 def same_arguments(one: str, other: str) -> bool:
-    """Whether two JSON texts are the same arguments, whatever the order of their members."""
+    """Whether two JSON texts are the same arguments. The order of members does not matter."""
     return _sorted(one) == _sorted(other)
 
 
 def _sorted(arguments: str) -> bytes:
     try:
         return orjson.dumps(orjson.loads(arguments.strip() or "{}") or {}, option=orjson.OPT_SORT_KEYS)
-    except (ValueError, TypeError):  # nested deeper than a person's can be
+    except (ValueError, TypeError):  # no JSON, or nested too deep to be written
         return arguments.encode(errors="replace")
 
 
 def edit_of(call: ToolCall, asked: Mapping[str, Interrupt], decisions: Mapping[str, Decision]) -> str:
-    """The arguments as a person has edited them, as JSON text; empty where nobody has. `asked` are the interrupts
-    under their calls' ids, `decisions` the answers to them under their own."""
+    """The edited arguments of the call as JSON text, empty if nobody has edited them.
+
+    `asked` has the interrupts under their calls' ids, `decisions` has the answers under the interrupts' ids.
+    """
     interrupt = asked.get(call.id)
     if interrupt is None or interrupt.name != call.name:
         return ""
@@ -46,7 +47,7 @@ def edit_of(call: ToolCall, asked: Mapping[str, Interrupt], decisions: Mapping[s
 
 
 def with_edit(result: Message, edit: str) -> Message:
-    """The result of a call whose arguments a person has edited, if one has: its text begins with that."""
+    """The result with the edit told at the head of its text. Without an edit, the result as it is."""
     if not edit:
         return result
     shown = edit if len(edit) <= LONGEST_TOLD else f"{edit[:LONGEST_TOLD]}… [cut: {len(edit)} characters]"
@@ -60,8 +61,8 @@ def with_edit(result: Message, edit: str) -> Message:
 
 
 def told_edit(result: Message) -> dict[str, Any] | None:
-    """The members of the Custom event that tells of the edit, in front of the event that tells the result. None where
-    nobody has edited anything."""
+    """The fields of the Custom event that tells readers of the edit; None without one. It goes in front of the
+    result's event."""
     if result.edited_arguments is None:
         return None
     value = {"toolCallId": result.tool_call_id or "", "arguments": result.edited_arguments}

@@ -1,20 +1,20 @@
-"""What goes wrong, and what each failure is called outside.
+"""Everything that can go wrong, and the code of each failure outside.
 
     CoreError
     ├── InvalidRequest          the caller's input cannot be used; names the field
     ├── SessionBusy             a run holds the session and the gate's strategy is `reject`
-    ├── SessionExists           a session that was to be filled is not empty
+    ├── SessionExists           a session that should be filled is not empty
     ├── HeldElsewhere           a run that was asked for may be under way in another worker
     ├── QueueFull               too many runs wait for the session
-    ├── ToolError               raised by a tool: what the model may know
+    ├── ToolError               raised by a tool, with a text for the model
     └── RunError                ends a run; becomes one RunFailed event with its code
         └── ModelError          the model call failed
 
     ValueError
     └── StoreError              a store cannot be opened, or its journal not read: one sentence for the operator
 
-Only a failure that no result can stand for raises. A tool that fails is a result for the model.
-The sentences are ours: what a provider or a library said goes to the log, never to a client.
+A failing tool does not raise: its failure is a result for the model. The sentences below are ours. The words of a
+provider or a library go to the log and never to a client.
 """
 
 from typing import Literal
@@ -51,11 +51,11 @@ SENTENCES: dict[Code, str] = {
 
 
 class CoreError(Exception):
-    """The root of everything that this package raises on purpose."""
+    """The base of all errors that this package raises on purpose, except StoreError."""
 
 
 class InvalidRequest(CoreError):
-    """The input cannot be used. `param` is the path of the field, such as `messages[2].content`."""
+    """The input cannot be used. `param` is the path of the wrong field, such as `messages[2].content`."""
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class InvalidRequest(CoreError):
 
 
 class SessionBusy(CoreError):
-    """Another run holds the session; `run_id` is that run's."""
+    """Another run holds the session. `run_id` is the other run's id."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(SENTENCES["session_busy"])
@@ -94,11 +94,11 @@ class QueueFull(CoreError):
 
 
 class ToolError(CoreError):
-    """Raise this in a tool to tell the model what went wrong; the text is the call's result."""
+    """Raise this in a tool to tell the model what went wrong. Its text becomes the call's result."""
 
 
 class RunError(CoreError):
-    """Ends a run. `message` defaults to our sentence for the code; `detail` is for the log only."""
+    """Ends a run. `message` may be shown and defaults to our sentence for the code. `detail` is for the log only."""
 
     def __init__(self, code: Code, message: str = "", *, detail: str = "") -> None:
         self.code: Code = code
@@ -110,8 +110,9 @@ class RunError(CoreError):
 class ModelError(RunError):
     """A model call failed.
 
-    `retryable` says whether the same request may succeed if it is sent again (never true for 400,
-    401, 403 and 404); `retry_after` is the provider's wish in seconds, where it gave one.
+    - status: the HTTP status, None if there was none
+    - retryable: whether the same request may succeed if it is sent again; never true for 400, 401, 403 and 404
+    - retry_after: the provider's wish in seconds, None without one
     """
 
     def __init__(
@@ -130,5 +131,5 @@ class ModelError(RunError):
 
 
 class StoreError(ValueError):
-    """A store cannot be opened, or its journal cannot be read. One sentence, for the command line; it holds no
-    password, key or URL."""
+    """A store cannot be opened, or its journal cannot be read. Its text is one sentence for the command line, without
+    passwords, keys and URLs."""

@@ -1,14 +1,15 @@
-"""What happens in a run: the internal events, which every wire format is made from.
+"""What happens in a run: the internal events. Every wire format is made from them.
 
-Each event knows its run (`run_id`), the assistant message that it belongs to (`reply_id`, empty
-where there is none), its lane: `root`, or the id of the tool call that runs a subagent; and when it was made: `at`,
-in nanoseconds since the epoch, 0 where it tells again what was stored.
+- run_id: the event's run
+- reply_id: the assistant message that it belongs to, empty for none
+- lane: `root`, or the id of the tool call that runs a subagent
+- at: when it was made, in nanoseconds since the epoch; 0 if it tells again what was stored
 
-Blocks of one lane never interleave: a start is followed by its deltas and its end before the next
-block starts. A run's events begin with one AgentStart and end with one AgentEnd or RunFailed.
+Blocks of one lane never interleave: a start, its deltas and its end come before the next start. A run's events begin
+with one AgentStart and end with one AgentEnd or RunFailed.
 
-As JSON an event is `{"type": "EXCEED_MAX_ITERS", "maxIters": 1, …}`: the class name in upper snake
-case, the members in camel case.
+As JSON an event is `{"type": "EXCEED_MAX_ITERS", "maxIters": 1, …}`: the class name in upper snake case, the members
+in camel case.
 """
 
 import re
@@ -25,22 +26,25 @@ from agent_core.sizes import members_of, size_of
 from agent_core.usage import Usage
 
 OVERHEAD = 96
-"""What an event weighs beside what it holds, in bytes; only the order of magnitude counts."""
+"""Bytes of an event without its contents. Only the order of magnitude counts."""
 
 WEIGHTLESS = frozenset({"run_id", "reply_id", "lane", "at", "agent", "model", "usage"})
-"""Members that weigh nothing: a run's events share them, or they are counts and names of the server's own."""
+"""Members that weigh nothing: a run's events share them, or they are short values of the server's own."""
 
 RunStatus = Literal["completed", "max_iterations", "client_tools", "approval", "waiting", "cancelled"]
-"""How a run ended that did not fail.
+"""How a run ended, unless it failed.
 
-`completed`: the model answered. `max_iterations`: the budget was used up and a closing answer was
-given; a new run on the session goes on. `client_tools`: calls wait for the client. `approval`: calls wait
-for a person. `waiting`: calls wait for an operation that goes on elsewhere. `cancelled`: the user stopped it.
+- completed: the model answered
+- max_iterations: the rounds were used up, and a closing answer was given; a new run on the session goes on
+- client_tools: calls wait for the client
+- approval: calls wait for a person
+- waiting: calls wait for an operation elsewhere
+- cancelled: its user stopped it, or its client left
 """
 
 
 Cut = Literal["length", "filter"]
-"""Why a provider ended an answer before the model did: it was too long, or a filter stepped in."""
+"""Why a provider ended an answer before the model did: it was too long, or a filter stopped it."""
 
 
 def _tag(name: str) -> str:
@@ -48,8 +52,7 @@ def _tag(name: str) -> str:
 
 
 class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_tag, rename="camel"):
-    """The root of all events. They hold nothing that could refer back to them, so the garbage collector
-    does not track them."""
+    """The base of all events. The garbage collector does not track them, since they cannot be part of a cycle."""
 
     run_id: str
     reply_id: str = ""
@@ -58,20 +61,20 @@ class Event(Struct, frozen=True, kw_only=True, gc=False, tag_field="type", tag=_
 
     @property
     def weight(self) -> int:
-        """Roughly the bytes that the event takes, for whoever keeps it. Here all members count; the classes of
-        which there are many, or whose values may be large, have a quicker way of their own."""
+        """Roughly the bytes that the event takes in memory. Classes with many events or large values have a quicker
+        way of their own."""
         return OVERHEAD + sum([size_of(getattr(self, name)) for name in members_of(self.__class__, WEIGHTLESS)])
 
 
 class AgentStart(Event, frozen=True, kw_only=True):
-    """The run began. Its input is stored, or it waits for its session (then the next event says so)."""
+    """The run began. Its input is stored, or the run waits for its session; then the next event says so."""
 
     agent: str
 
 
 class AgentEnd(Event, frozen=True, kw_only=True):
-    """The run ended, and everything that it did is stored. `usage` is the sum per model; `interrupts` are what
-    it waits for, where its status says so; `cut` says that its answer is not whole."""
+    """The run ended, and everything that it did is stored. `usage` is the sum for each model. `interrupts` are what the
+    run waits for. `cut` is set if its answer is not whole."""
 
     status: RunStatus
     interrupts: tuple[Interrupt, ...] = ()
@@ -80,8 +83,8 @@ class AgentEnd(Event, frozen=True, kw_only=True):
 
 
 class RunFailed(Event, frozen=True, kw_only=True):
-    """The run failed. `message` is our own sentence for the code and safe to show. `retry_after` is the
-    provider's wish in seconds, where it gave one; `param` the field of the request that is wrong."""
+    """The run failed. `message` is our own sentence and safe to show. `param` is the field of the request that is
+    wrong. `retry_after` is the provider's wish in seconds, None without one."""
 
     code: Code
     message: str
@@ -105,8 +108,8 @@ class ModelCallStart(Event, frozen=True, kw_only=True):
 
 
 class ModelCallEnd(Event, frozen=True, kw_only=True):
-    """The model's answer is complete, or broke off. `usage` is None where the provider reported none. `cut` says
-    why the provider ended the answer before the model did: it was too long, or was filtered."""
+    """The model's answer is complete, or broke off. `usage` is None if the provider reported none; `cut` is None
+    unless the provider ended the answer."""
 
     model: str
     usage: Usage | None = None
@@ -120,7 +123,7 @@ class AnswerCut(Event, frozen=True, kw_only=True):
 
 
 class TextStart(Event, frozen=True, kw_only=True):
-    """Text of the assistant message `reply_id` begins (again, where a tool call came between)."""
+    """A block of text begins in the assistant message `reply_id`. It may have several, with tool calls between."""
 
 
 class TextDelta(Event, frozen=True, kw_only=True):
@@ -142,7 +145,7 @@ class ThinkingStart(Event, frozen=True, kw_only=True):
 
 
 class ThinkingDelta(Event, frozen=True, kw_only=True):
-    """The block's id is that of its start, which weighs it."""
+    """A piece of the reasoning. It shares its `block_id` with the block's start, which weighs it."""
 
     block_id: str
     text: str
@@ -162,7 +165,7 @@ class ToolCallStart(Event, frozen=True, kw_only=True):
 
 
 class ToolCallDelta(Event, frozen=True, kw_only=True):
-    """A piece of the arguments' JSON text. The call's id is that of its start, which weighs it."""
+    """A piece of the arguments' JSON text. It shares its `call_id` with the call's start, which weighs it."""
 
     call_id: str
     text: str
@@ -177,15 +180,15 @@ class ToolCallEnd(Event, frozen=True, kw_only=True):
 
 
 class ToolResultStart(Event, frozen=True, kw_only=True):
-    """A call that was cleared to run is being run."""
+    """A call begins to run. It was cleared to."""
 
     call_id: str
     name: str
 
 
 class ToolResultEnd(Event, frozen=True, kw_only=True):
-    """The result of a call, which is stored. `message_id` is the tool message's own. `parts` are those of a result
-    that has media; `content` is its text then."""
+    """A call has its result, and the result is stored. `message_id` is the tool message's id. A result with media has
+    `parts`; then `content` is only its text."""
 
     call_id: str
     name: str
@@ -202,10 +205,8 @@ class FinalOutput(Event, frozen=True, kw_only=True):
 
 
 class ExceedMaxIters(Event, frozen=True, kw_only=True):
-    """The budget of reasoning rounds is used up; a closing answer without tools follows.
-
-    It has no converter on purpose: clients see it as RAW.
-    """
+    """The run's rounds are used up; a closing answer without tools follows. No converter claims it, on purpose: clients
+    see it as RAW."""
 
     max_iters: int
     current_iter: int
@@ -219,13 +220,13 @@ class RequireExternalExecution(Event, frozen=True, kw_only=True):
 
 
 class RequireUserConfirm(Event, frozen=True, kw_only=True):
-    """Calls wait for a person, or for what goes on elsewhere, in the order in which the model made them."""
+    """Calls wait for a person or for an operation elsewhere, in the order in which the model made them."""
 
     interrupts: tuple[Interrupt, ...]
 
 
 class Progress(Event, frozen=True, kw_only=True):
-    """How far a tool's call has come, in its own words; `fraction` is from 0 to 1, None where it is not known."""
+    """How far a call has come, in the tool's own words. `fraction` is from 0 to 1, None if it is not known."""
 
     call_id: str
     name: str
@@ -234,8 +235,7 @@ class Progress(Event, frozen=True, kw_only=True):
 
 
 class Guard(Event, frozen=True, kw_only=True):
-    """A guard has tripped: which, what it does about it, for which tool (empty: for the run), at which count.
-    `message` is what the model is told."""
+    """A guard has tripped. `tool` is empty if the guard is about the run. `message` is what the model is told."""
 
     guard: str
     action: str
@@ -245,10 +245,8 @@ class Guard(Event, frozen=True, kw_only=True):
 
 
 class Retry(Event, frozen=True, kw_only=True):
-    """A model call failed before anything of it was forwarded and is tried again.
-
-    `delay` is the wait before the attempt, in seconds; `attempt` counts from 1.
-    """
+    """A model call failed before any of its answer was forwarded, and is sent again. `attempt` counts from 1. The wait
+    before it is `delay`, in seconds."""
 
     code: Code
     attempt: int
@@ -256,14 +254,14 @@ class Retry(Event, frozen=True, kw_only=True):
 
 
 class Fallback(Event, frozen=True, kw_only=True):
-    """The agent's model failed with `code` before anything of it was forwarded; `model` is asked instead."""
+    """The agent's model failed with `code` before any of its answer was forwarded. `model` is asked instead."""
 
     code: Code
     model: str
 
 
 class Custom(Event, frozen=True, kw_only=True):
-    """An event of a user's own, from a tool's context. `size` is roughly what the value takes, in bytes."""
+    """A tool's own event, or the news of an edit. `size` is roughly what the value takes, in bytes."""
 
     name: str
     value: Any
@@ -275,8 +273,8 @@ class Custom(Event, frozen=True, kw_only=True):
 
 
 class StateSnapshot(Event, frozen=True, kw_only=True):
-    """The session's state, whole, as JSON has it: before its first change in a run, or where the client has another.
-    `size` as in Custom."""
+    """The whole state of the session, a JSON value. It comes before the state's first change in a run, and if the
+    client has another state. `size` as in Custom."""
 
     value: Any
     size: int = 0
@@ -287,7 +285,8 @@ class StateSnapshot(Event, frozen=True, kw_only=True):
 
 
 class StateDelta(Event, frozen=True, kw_only=True):
-    """A change of the session's state: a patch of RFC 6902 to what the client was told before. `size` as in Custom."""
+    """A change of the session's state: a patch (RFC 6902) to the state that the client was told last. `size` as in
+    Custom."""
 
     patch: list[dict[str, Any]]
     size: int = 0
@@ -298,26 +297,26 @@ class StateDelta(Event, frozen=True, kw_only=True):
 
 
 MOST_TOLD = 10_000
-"""Messages that are told at once. A frame takes hardly more."""
+"""Messages that one snapshot may tell. A frame has room for hardly more."""
 
 
 def latest(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """What is told of these messages."""
+    """The last of these messages, as many as one snapshot may tell."""
     return tuple(messages[-MOST_TOLD:])
 
 
 class Rewound(Event, frozen=True, kw_only=True):
-    """The history goes on behind the message `after`; from its beginning where that is empty."""
+    """The history goes on behind the message `after`, or from its beginning if that is empty."""
 
     after: str
 
 
 class MessagesSnapshot(Event, frozen=True, kw_only=True):
-    """The conversation as it stands, for a reader that cannot have every event, or that is told what there is: of a
-    very long one, the last MOST_TOLD messages (`latest`).
+    """The conversation as it stands, at most its last MOST_TOLD messages (`latest`). It is for a reader that has missed
+    events, or that has asked what there is.
 
-    `clients` are the clients that have had runs in the session, each a word of the application's (`RunInput.client`).
-    `told` are those of the messages that the agent's last run has answered with, where the reader is told of that one.
+    `clients` are the clients that have had runs in the session (`RunInput.client`). `told` is the answer of the agent's
+    last run, if the reader is told of that run.
     """
 
     messages: tuple[Message, ...]

@@ -1,10 +1,11 @@
-"""The execution gate: the runs of one session go one after another, first come first served, and
-different sessions go side by side.
+"""The execution gate: the runs of one session go one after another, and different sessions go side by side.
 
-A run takes a ticket (`enter`, which does not wait and may refuse), waits for its turn with it, and
-gives it back (`leave`) however it ends. The right to run is handed from one ticket to the next, never
-put down in between, so nobody can overtake; and since a ticket is marked as holding by whoever hands
-over, a waiter that is cancelled at that very moment still passes it on.
+A run takes a ticket, waits for its turn, and leaves, however it ends. `enter` does not wait and may refuse. The first
+ticket in a session's line holds the right to run. `leave` takes the ticket out of the line, so the next one holds at
+once: there is no moment at which nobody holds, and nobody can overtake.
+
+A waiter can be cancelled at the very moment when its turn comes. Its ticket holds then, because its place in the line
+says so and not whether it has woken. So its `leave` hands the turn on, as every other does.
 """
 
 import asyncio
@@ -20,10 +21,10 @@ class Gate:
     """The gate of one process.
 
     - when_busy: `queue` lets a run wait, `reject` refuses it with SessionBusy
-    - max_waiting: how many may wait for one session
-    - wait_seconds: how long one may wait
+    - max_waiting: how many runs may wait for one session
+    - wait_seconds: how long a run may wait
 
-    The registry holds a line only while somebody runs or waits; idle, it is empty.
+    A session has a line only while a run holds or waits, so an idle gate is empty.
     """
 
     def __init__(
@@ -39,14 +40,14 @@ class Gate:
         self._lines: dict[SessionKey, deque[Ticket]] = {}
 
     def __len__(self) -> int:
-        """How many sessions have a run that holds or waits."""
+        """The number of sessions in which a run holds or waits."""
         return len(self._lines)
 
     def enter(self, key: SessionKey, run_id: str, *, always: bool = False) -> "Ticket":
         """Take a place in the session's line; the first in the line holds.
 
-        Raises SessionBusy or QueueFull, and then leaves no trace; not where there must `always` be a place, for
-        those who only write and are soon done.
+        Raises SessionBusy or QueueFull, and then leaves no trace. With `always` it refuses nobody: that is for short
+        writes.
         """
         line = self._lines.get(key)
         if line is None:
@@ -91,7 +92,7 @@ class Ticket:
     async def wait(self) -> None:
         """Return when it is this run's turn. Raises RunError `session_busy_timeout`.
 
-        The ticket stays in the line whatever happens here: `leave` takes it out.
+        The ticket stays in the line, also after an error or a cancel: only `leave` takes it out.
         """
         if self.holds:
             return
@@ -100,11 +101,11 @@ class Ticket:
             async with asyncio.timeout(self._gate.wait_seconds):
                 await self._turn
         except TimeoutError:
-            if not self.holds:  # the turn may have come in the very tick of the time-out
+            if not self.holds:  # the turn may have come in the same tick as the time-out
                 raise RunError("session_busy_timeout") from None
 
     def leave(self) -> None:
-        """Give the place back and call the next. Doing it again changes nothing."""
+        """Give the place back and wake the next run. A second call does nothing."""
         if not self._left:
             self._left = True
             self._gate._leave(self)

@@ -1,7 +1,7 @@
-"""What a run waits for outside: a person's approval, or the result of an operation that goes on elsewhere.
+"""Interrupts: questions that wait for a person's approval, or for the result of an operation elsewhere.
 
-An interrupt belongs to one call. It is stored with the session, so any worker can go on with its answer. An
-answer is judged here, before anything is stored: `decide` makes a decision of it, or refuses it.
+An interrupt belongs to one call. It is stored with the session, so any worker can go on with its answer. `decide`
+makes a decision of an answer or refuses it, before anything is stored.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from agent_core.errors import InvalidRequest
 from agent_core.messages import well_formed
 
 LONGEST_REASON = 2_000
-"""Characters of a person's reason that the model is told."""
+"""The model is told this many characters of a person's reason."""
 
 EDITED = ("arguments", "editedArguments", "args")
-"""Under which of these names a client sends what a person has made of the arguments; the first that is there counts."""
+"""The names under which clients send edited arguments. The first that is there counts."""
 
 ANSWER_IGNORED = "answer_ignored"
 """The custom event about an answer whose interrupt waits no more: `{interruptId}`."""
@@ -27,13 +27,13 @@ Kind = Literal["approval", "waiting"]
 
 
 class Interrupt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one call waits for.
+    """The question of one call.
 
-    - approval: a person must agree to just these `arguments` (JSON text)
-    - waiting: the result of the operation `operation_id`, which the tool has begun elsewhere; `wait_id` and
-      `retry_after` (seconds) are the tool's own words about it
+    - approval: a person must agree to exactly these `arguments` (JSON text)
+    - waiting: the tool has begun the operation `operation_id` elsewhere, and its result must come; the tool gives
+      `wait_id` and `retry_after` (seconds) for whoever waits
 
-    `expires_at` and `created_at` are milliseconds since the epoch; 0 never expires.
+    `expires_at` and `created_at` are milliseconds since the epoch. An interrupt with `expires_at` 0 never expires.
     """
 
     id: str
@@ -51,8 +51,8 @@ class Interrupt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A client's answer to an interrupt, as it came. `cancelled` abandons it. `param` is where in the request
-    it stands."""
+    """A client's answer to an interrupt, as it came. `cancelled` abandons the interrupt. `param` is the answer's place
+    in the request, for errors."""
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"] = "resolved"
@@ -61,8 +61,8 @@ class Answer:
 
 
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an answer amounts to. `arguments` is JSON text where a person has sent some, else
-    empty; `text` is the reason of a denial, or the result of an operation."""
+    """The meaning of an answer. `arguments` is JSON text if a person has edited them, else empty. `text` is the reason
+    of a denial, or the result of an operation."""
 
     kind: Literal["approved", "denied", "abandoned", "result", "failed"]
     arguments: str = ""
@@ -70,7 +70,7 @@ class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def decide(interrupt: Interrupt, answer: Answer, now: int) -> Decision:
-    """Judge an answer at the time `now` (milliseconds). Raises InvalidRequest, which names the member."""
+    """Judge an answer at the time `now`, in milliseconds. Raises InvalidRequest that names the wrong field."""
     if answer.status == "cancelled":
         return Decision(kind="abandoned")
     if interrupt.expires_at and now >= interrupt.expires_at:
@@ -101,7 +101,7 @@ def _approval(answer: Answer) -> Decision:
 
 
 def edited_member(payload: Mapping[str, Any]) -> str | None:
-    """The member of an approval's payload that has the edited arguments; None where none has."""
+    """The member of an approval's payload that holds edited arguments, or None."""
     return next((name for name in EDITED if payload.get(name) is not None), None)
 
 
@@ -122,5 +122,5 @@ def _text(value: Any, where: str) -> str:
 def _json(value: Any, where: str) -> str:
     try:
         return orjson.dumps(value).decode()
-    except TypeError as error:  # only from code: what came over the wire was JSON
+    except TypeError as error:  # only an answer made in code can hold this: one from the wire was JSON
         raise InvalidRequest(f"{where}: this is no JSON.", where) from error

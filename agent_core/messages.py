@@ -1,11 +1,10 @@
-"""What was said: the messages of a conversation, as the engine keeps and stores them.
+"""The messages of a conversation, as the engine keeps and stores them.
 
-Every provider and every wire protocol has shapes of its own for the same few things; they are
-translated at the edges (`agent_core/models`, `converters`) and nowhere else.
+Each provider and each wire protocol has its own shapes for messages. They are translated at the edges only
+(`agent_core/models`, `converters`).
 
-The invariant of the whole engine stands here, because it is about messages: a tool call in an
-assistant message is followed by exactly one tool message that answers it, before the next request
-to the model. `agent_core/pairing.py` keeps it.
+One invariant holds in the whole engine: exactly one tool message answers each tool call of an assistant message,
+before the next request to the model. `agent_core/pairing.py` keeps it.
 """
 
 import re
@@ -19,12 +18,12 @@ from msgspec import Struct, field
 from agent_core.sizes import size_of
 
 MESSAGE = 400
-"""What a message takes beside its text, roughly, in bytes."""
+"""Bytes of a message without its text, roughly."""
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 LONGEST_GIVEN = 256
-"""Characters of a provider's id that an id of our own repeats."""
+"""Our own id repeats a provider's id only up to this many characters."""
 
 _OWN_ID = re.compile(r"(.+)__own_[0-9a-f]{12}", re.DOTALL)
 
@@ -33,16 +32,16 @@ ResultStatus = Literal["ok", "error", "timed_out", "interrupted", "denied", "not
 
 
 class TextPart(Struct, frozen=True, kw_only=True, tag="text"):
-    """A piece of text inside a message made of parts."""
+    """A piece of text in a message that is made of parts."""
 
     text: str
 
 
 class MediaPart(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="media"):
-    """An image, a sound, a film or a document. It is handed on and never fetched by us.
+    """An image, a sound, a film or a document. We hand it on and never fetch it.
 
-    `source` says what `value` is: `data` (base64), `url`, or `file` (a provider's opaque handle). `detail` is
-    what else was said of it: of an image, how closely to look (OpenAI's `low`, `high`); of a document, its name.
+    - source: what `value` is: `data` (base64), `url`, or `file` (a provider's opaque handle)
+    - detail: for an image, how closely to look (OpenAI's `low`, `high`); for a document, its name
     """
 
     kind: Literal["image", "audio", "video", "document"]
@@ -56,11 +55,11 @@ Part = TextPart | MediaPart
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model's wish to have a tool run.
+    """A model's request to run a tool.
 
-    `arguments` is JSON text as the model wrote it, valid or not: it is judged when it is acted on.
-    `extra` holds members that a provider adds and wants back (Gemini's thought signature); `origin` is the mark of
-    the model that made the call, empty where that is not known.
+    - arguments: JSON text as the model wrote it, valid or not; it is checked when the call is acted on
+    - extra: fields that the provider adds and wants back, such as Gemini's thought signature
+    - origin: the mark of the model that made the call, empty if it is not known
     """
 
     id: str
@@ -71,7 +70,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def arguments_of(call: ToolCall) -> dict[str, Any] | None:
-    """The call's arguments as an object, `{}` for null; None where the text is no JSON or no object."""
+    """The call's arguments as an object, `{}` for null. None if the text is no JSON or no object."""
     try:
         value = orjson.loads(call.arguments)
     except ValueError:
@@ -82,8 +81,11 @@ def arguments_of(call: ToolCall) -> dict[str, Any] | None:
 
 
 def counts_as_none(arguments: str, *, theirs: bool) -> bool:
-    """Whether the JSON text, which is no object, stands for an object without members: null does, and for a call of
-    the client's any other value but an object that was encoded twice."""
+    """Whether JSON text that is no object stands for no arguments.
+
+    null does. `theirs` says that the call is the client's: then any other value does too, except an object that was
+    encoded twice.
+    """
     try:
         value = orjson.loads(arguments)
     except ValueError:
@@ -94,12 +96,13 @@ def counts_as_none(arguments: str, *, theirs: bool) -> bool:
 
 
 class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One message. Which members count depends on the role.
+    """One message. The role says which members count.
 
-    - assistant: `content`, `thoughts` (one text for each block of thinking), `tool_calls`
-    - tool: `tool_call_id`, `name` (the tool's), `content`, `status`; `edited_arguments` are those that a person has
-      put in the place of the call's, None where nobody has; for the guards, `error` (the class of what went wrong)
-      and `noted` (how many characters at the content's end they have added)
+    - assistant: `content`, `thoughts` (a text for each block of thinking), `tool_calls`
+    - tool: `tool_call_id`, `name` (the tool's), `content`, `status`, and
+      `edited_arguments`: those that a person has put in place of the call's, None without an edit;
+      `error`: the class of the failure, for the guards;
+      `noted`: how many characters at the content's end the guards have added
     - system, developer, user: `content`, `name`
     """
 
@@ -117,8 +120,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def weight(self) -> int:
-        """Roughly the bytes that it takes in memory. Most messages of a long conversation are a text and nothing
-        more."""
+        """Roughly the bytes that the message takes in memory. Most messages are only a text, and have a quick way."""
         plain = isinstance(self.content, str) and self.role in ("user", "assistant")
         if not plain or self.tool_calls or self.thoughts or self.name or self.tool_call_id or self.error:
             return size_of(self)
@@ -138,7 +140,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def says(self) -> bool:
-        """Whether the content holds anything: a text, or a medium."""
+        """Whether the content has a text or a media part."""
         return bool(self.text) or any(isinstance(part, MediaPart) for part in self.content)
 
 
@@ -155,21 +157,21 @@ def new_id(prefix: str) -> str:
 
 
 def own_id(given: str) -> str:
-    """A fresh id for a call that its provider calls `given`, which `given_id` finds in it again."""
+    """A fresh id for a call whose provider's id is `given`. `given_id` gets that back, unless it is too long."""
     return f"{given}__own_{secrets.token_hex(6)}" if 0 < len(given) <= LONGEST_GIVEN else new_id("call")
 
 
 def given_id(call_id: str) -> str:
-    """What the provider calls the call: the id itself, unless `own_id` made it."""
+    """The provider's id of the call: the one that `own_id` was given, else the id itself."""
     made = _OWN_ID.fullmatch(call_id)
     return made[1] if made is not None else call_id
 
 
 def well_formed(text: str) -> str:
-    """The text with each lone surrogate replaced by U+FFFD, so that UTF-8 can carry it.
+    """The text with U+FFFD for each lone surrogate, so that UTF-8 can encode it (RFC 8259, section 8.2).
 
-    A provider that cuts a pair in two, or a tool that reads a file with `surrogateescape`, would
-    otherwise end the run in an encoder (RFC 8259, section 8.2).
+    Lone surrogates come from providers that cut a pair in two, and from tools that read files with `surrogateescape`.
+    An encoder would fail on them and end the run.
     """
     try:
         text.encode()

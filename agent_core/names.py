@@ -1,4 +1,4 @@
-"""What sessions, runs and titles may be called, and the full name of a session."""
+"""The names that sessions, runs and titles may have, and the full name of a session."""
 
 import re
 import unicodedata
@@ -12,13 +12,13 @@ LONGEST_TITLE = 200
 """Characters of a session's title."""
 
 _JOINED = re.compile(r"(?<=[^\s\u200c\u200d])[\u200c\u200d](?=[^\s\u200c\u200d])")
-"""A joiner, or non-joiner, between two characters: emoji and several scripts are written with them."""
+"""A joiner or non-joiner between two characters. Emoji and several scripts need them."""
 
 _BREAKING = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 class SessionKey(msgspec.Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
-    """Whose session, and which. The user is the credential's, never the client's word."""
+    """The full name of a session. The user comes from the credential, never from what the client says."""
 
     user_id: str
     session_id: str
@@ -30,10 +30,10 @@ def is_plain(text: str) -> bool:
 
 
 def is_title(text: str) -> bool:
-    """Whether a session may have this title: one line of 1 to LONGEST_TITLE characters, without blank ends.
+    """Whether a session may have this title: one line of 1 to LONGEST_TITLE characters, without blanks at its ends.
 
-    Invisible characters are refused, those that change the direction included, but for joiners within words. Not by
-    `isprintable`: to it a wide space, and an emoji newer than this Python, are unprintable.
+    Invisible characters are refused, also those that change the direction of text; joiners within words are allowed.
+    `isprintable` would not do: it refuses a wide space, and each emoji that is newer than this Python.
     """
     if not 0 < len(text) <= LONGEST_TITLE or text != text.strip() or not is_plain(text):
         return False

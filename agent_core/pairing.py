@@ -1,8 +1,8 @@
 """The pairing rule: every tool call is followed by exactly one result before the next request.
 
-`open_calls` finds the calls at the tail of a history that nobody has answered yet; the loop answers
-them. `paired` is the view that goes to a model: whatever a history holds, the view obeys the rule, so
-that one damaged session cannot make a provider refuse every later run of it.
+`open_calls` finds the calls at the tail of a history that have no result yet; the loop answers them. `paired` makes
+the view that goes to a model. The view obeys the rule whatever the history holds. Otherwise a provider would refuse
+every later run of a session that was damaged once.
 """
 
 from collections import deque
@@ -18,14 +18,14 @@ EXPLANATIONS: dict[ResultStatus, tuple[str, str]] = {
     "denied": ("Denied: ", "the call was not allowed and not run."),
     "not_run": ("Not run: ", "the call was not begun."),
 }
-"""What the model is told of each status, and why where nobody knows better."""
+"""For each status, the head of the result's text, and the text where the caller gives none."""
 
 
 def result_of(
     call: ToolCall, status: ResultStatus, content: str | tuple[Part, ...] = "", *, message_id: str = ""
 ) -> Message:
-    """The tool message that answers the call. All but `ok` is said at the head of the text: providers
-    have no member for it."""
+    """The tool message that answers the call. Every status but `ok` stands at the head of its text, because providers
+    have no field for it."""
     label, explanation = EXPLANATIONS[status]
     if isinstance(content, tuple):
         content = (TextPart(text=label.rstrip()), *content) if label else content
@@ -53,10 +53,10 @@ def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
 
 
 def paired(messages: Iterable[Message]) -> list[Message]:
-    """The messages with each call answered right behind its message, in the order of the calls.
+    """The messages, each call answered right behind its message, in the order of the calls.
 
-    A missing result becomes one with the status `interrupted`, whose id is derived from the call's so
-    that the view is the same each time; a result without its call, or a second one, is left out.
+    A call without a result gets one with the status `interrupted`. Its id is made from the call's, so the view is the
+    same each time. A result without its call is left out, and so is a second result.
     """
     messages = list(messages)
     if not any(message.tool_calls or message.role == "tool" for message in messages):
@@ -77,7 +77,7 @@ def paired(messages: Iterable[Message]) -> list[Message]:
 
 
 def _next_behind(place: int, results: deque[tuple[int, Message]] | None) -> Message | None:
-    """The first result that stands behind the place; an id may come again in a damaged history."""
+    """The first result behind the place. In a damaged history, an earlier call may have had the same id."""
     while results:
         at, found = results.popleft()
         if at > place:

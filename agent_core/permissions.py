@@ -1,4 +1,4 @@
-"""Who may do what: an agent's rules for the calls that its model makes."""
+"""Permissions: an agent's rules for the calls that its model makes."""
 
 import json
 import logging
@@ -13,16 +13,19 @@ from agent_core.context import RunContext
 logger = logging.getLogger(__name__)
 
 Decided = Literal["run", "ask", "deny"]
-"""`run`: at once. `ask`: only once a person has agreed. `deny`: never, and the model is told so."""
+"""`run`: at once. `ask`: after a person has agreed. `deny`: never, and the model is told so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule for the calls of the tools whose name matches the pattern `tool`.
+    """A rule for calls of the tools whose names match the pattern `tool`.
 
-    With `arguments`, it counts only where each named argument matches its pattern: a text as it is, anything
-    else as JSON. In a pattern `*` stands for any text, also none, and `?` for one character; every other character
-    is itself, brackets too. `reason` is told to the model with a denial, and to the person who is asked.
+    - arguments: a pattern for each named argument; the rule fits only if all of them match. A text is matched as it
+      is, every other value as JSON
+    - reason: told to the model with a denial, and to the person who is asked
+
+    In a pattern `*` stands for any text, also an empty one, and `?` for one character. Every other character stands
+    for itself, brackets too.
 
     Raises ValueError for an unknown decision, TypeError for a pattern that is no text.
     """
@@ -40,7 +43,7 @@ class Rule:
                 raise TypeError(f"a rule for {self.tool!r}: {pattern!r} is no pattern; it must be a text")
 
     def fits(self, name: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether the rule is about this call."""
+        """Whether the rule applies to this call."""
         return matches(name, self.tool) and all(
             key in arguments and matches(_text(arguments[key]), pattern) for key, pattern in self.arguments.items()
         )
@@ -48,13 +51,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """An agent's rules. The first rule that fits a call decides; then the tool's own `approval`; then
-    `decide(name, arguments, context)`, which returns a decision, or None for `run`.
+    """An agent's rules.
 
-    What cannot be judged, such as by a `decide` that raises or returns something else, is denied: what nobody has
-    allowed is not done.
+    The first rule that fits a call decides. Without one, the tool's own `approval` decides. Without that, `decide(name,
+    arguments, context)` does: it returns a decision, or None for `run`.
 
-    Raises TypeError for a rule that is none, and for a `decide` that cannot be called as a function.
+    A call that cannot be judged is denied, for instance if `decide` raises or returns something else. Nothing is done
+    that nobody has allowed.
+
+    Raises TypeError for a rule that is no Rule, and for a `decide` that is no plain function.
     """
 
     rules: Sequence[Rule] = ()
@@ -90,10 +95,10 @@ class Permissions:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether the whole text matches the pattern; upper and lower case differ.
+    """Whether the whole text matches the pattern. Upper and lower case differ.
 
-    In time that is linear in the text, which may be a model's: each piece between two `*` is looked for once, from
-    where the one before it ended. A regular expression of the whole would try again from every place.
+    The time is linear in the text, because a model may have written it. Each piece between two `*` is searched once,
+    from the end of the piece before. A regular expression for the whole pattern would try again from every place.
     """
     first, *others = pattern.split("*")
     if not others:
@@ -119,10 +124,10 @@ def _is_at(text: str, at: int, piece: str) -> bool:
 
 
 def _find(text: str, start: int, end: int, piece: str) -> int:
-    """Where the piece first stands in this part of the text; -1 where it does not."""
+    """The first place of the piece in this part of the text, or -1."""
     if "?" not in piece:
         return text.find(piece, start, end)
-    # Of a fixed length, so nothing is tried twice at one place.
+    # The expression has a fixed length, so it never tries twice at one place.
     found = re.compile(".".join(map(re.escape, piece.split("?"))), re.DOTALL).search(text, start, end)
     return -1 if found is None else found.start()
 

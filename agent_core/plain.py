@@ -1,4 +1,4 @@
-"""Values as JSON, and what JSON has no form for: whether it has a text of its own."""
+"""Values as JSON. A value that JSON has no form for becomes its text, if its class has one."""
 
 import inspect
 import re
@@ -8,12 +8,12 @@ from typing import Any, Literal
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 BETTER = "a text, a number, a dict, a list, a dataclass or a pydantic model"
-"""What to give instead."""
+"""The end of the error's sentence: what to give instead."""
 
 
 class NoJson(ValueError):
-    """The value, or something in it, has no form as JSON and no text of its own: a row of a database, a function, what
-    would have to be awaited. `kind` is its class."""
+    """The value, or a value in it, has no form as JSON and no text of its own. Examples are a database row, a function
+    and a coroutine. `kind` is the name of its class."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(f"{kind} is no JSON, and its class has no text for it; give {BETTER}")
@@ -21,8 +21,9 @@ class NoJson(ValueError):
 
 
 def json_of(value: object, *, bytes_mode: Literal["utf8", "base64"] = "base64") -> bytes:
-    """The value as compact JSON: what pydantic can write, and the text of what has one of its own (`text_of`); a
-    number that is not finite is null. An iterator is used up.
+    """The value as compact JSON. It uses an iterator up.
+
+    Writes what pydantic can write, and otherwise the value's text (`text_of`). A number that is not finite is null.
 
     Raises NoJson; ValueError for a value that refers to itself; UnicodeEncodeError for a lone surrogate.
     """
@@ -30,21 +31,21 @@ def json_of(value: object, *, bytes_mode: Literal["utf8", "base64"] = "base64") 
     try:
         return to_json(value, fallback=found, inf_nan_mode="null", bytes_mode=bytes_mode)
     except PydanticSerializationError:
-        if found.refused is not None:  # else it was used up here, where it was an iterator's
+        if found.refused is not None:  # pydantic hides the reason: raise the one that was kept
             raise found.refused from None
         raise
 
 
 def jsonable(value: object) -> Any:
-    """As `json_of`, as Python has it, in which bytes are base64 and lone surrogates are left as they are."""
+    """As `json_of`, but as Python values. Bytes become base64, and lone surrogates stay as they are."""
     return to_jsonable_python(value, fallback=_Fallback(), inf_nan_mode="null", bytes_mode="base64")
 
 
 def text_of(value: object) -> str:
-    """The value's text by its class's own `__str__` or `__repr__`.
+    """The value's text, from the `__str__` or `__repr__` of its class.
 
-    Raises NoJson where it has neither, or where that says no more than where in memory it lies; and for what is to be
-    called or awaited, whatever it says.
+    Raises NoJson if the class has neither, or if the text holds the value's address in memory. Raises it also for
+    functions, partials, coroutines and asynchronous generators, whatever their text.
     """
     kind = type(value)
     silent = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
@@ -59,7 +60,8 @@ def text_of(value: object) -> str:
 
 
 class _Fallback:
-    """What pydantic asks about a value that it cannot write. `refused` is kept since pydantic shows another error."""
+    """Pydantic calls this for a value that it cannot write. `refused` keeps our error, since pydantic raises another
+    one in its place."""
 
     def __init__(self) -> None:
         self.refused: NoJson | None = None

@@ -1,7 +1,7 @@
-"""Memory that runs need for a moment, shared by all of them: nobody takes it all at once.
+"""Memory that runs need for a moment: a bound on what all of them take together.
 
-Where many runs are cut off in the same moment, each has half an answer to put together and to store, which takes a
-multiple of the answer until it is stored. So they do it a few at a time.
+When many runs are cut off at the same moment, each has half an answer to put together and to store. Until it is
+stored, that takes several times the answer's size. So only a few runs do it at a time.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 MOST = 16 * 1024 * 1024
-"""Bytes that are taken at the same time."""
+"""Bytes that may be taken at the same time."""
 
 
 class Room:
-    """So many bytes, given out in the order in which they were asked for."""
+    """`most` bytes, given out in the order in which they were asked for."""
 
     def __init__(self, most: int = MOST) -> None:
         self.taken = 0
@@ -23,7 +23,7 @@ class Room:
 
     @asynccontextmanager
     async def of(self, size: int) -> AsyncGenerator[None, None]:
-        """Hold so many bytes. Who asks for more than there are in all waits until nobody else has any."""
+        """Hold `size` bytes, and wait until they are free. A larger size than all there is takes all of it."""
         size = min(size, self._most)
         if self._waiting or self.taken + size > self._most:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -31,7 +31,7 @@ class Room:
             try:
                 await turn
             except asyncio.CancelledError:
-                if not turn.cancelled():  # it was given in the same moment
+                if not turn.cancelled():  # the bytes were given in the same tick: give them back
                     self._give_back(size)
                 raise
         else:

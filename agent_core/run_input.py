@@ -1,4 +1,4 @@
-"""What goes into a run."""
+"""The input of a run."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,22 +13,23 @@ from agent_core.tools.base import ToolSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInput:
-    """The input of one run; a plain string or a Message stands for a RunInput with that message.
+    """The input of one run. A plain string or a Message stands for a RunInput with that message.
 
-    - messages: what the client knows or adds; what they mean beside the session's history is decided in react/opening
+    - messages: the messages that the client knows or adds; react/opening decides what they mean beside the history
     - tools: tools that the client runs itself; a call of one ends the run as `client_tools`
-    - context: shown to the model for this run only
+    - context: shown to the model in this run only
     - state, forwarded_props: any JSON values; tools see them through their context
-    - whole: the messages are the whole conversation; where the agent has no history yet, it begins with
-      them as they are, tool calls and results included. Nothing in them is carried out
-    - answers: to the interrupts that the session waits with
-    - places: where each message stands in the client's own list, for errors; empty where that is its index
-    - own_ids: the messages have ids of the client's, by which they can be known again
-    - mark: what the ids of the user's messages begin with, in this request and in each that is the same; empty where
-      nothing is known of that. With `again` the client says that the same request came before
-    - client: which protocol the client speaks, a word of the application's that is kept with the run
+    - whole: the messages are the whole conversation. If the agent has no history yet, they become its beginning as
+      they are, with tool calls and results. Nothing in them is carried out
+    - answers: answers to the session's open interrupts
+    - places: each message's index in the client's own list, for errors; empty if the indexes are the same
+    - own_ids: the client keeps the messages' ids, so a message can be known again by its id
+    - mark: the beginning of the ids of the user's messages. Equal requests have the same mark; it is empty if there is
+      none
+    - again: the client says that the same request came before
+    - client: the protocol that the client speaks, a word of the application's; it is stored with the run
     - tool_choice: `auto`, `none`, `required`, or the name of one tool; for the first round only
-    - options: how the model is to sample, for every call of the run
+    - options: how the model samples, for all calls of the run
     """
 
     messages: tuple[Message, ...] = ()
@@ -51,7 +52,7 @@ Input = str | Message | RunInput
 
 
 def as_input(given: Input) -> RunInput:
-    """The input of a run that a text or one message stands for. Raises InvalidRequest."""
+    """The input as a RunInput: a text or a message becomes its only message. Raises InvalidRequest."""
     if isinstance(given, RunInput):
         return given
     if isinstance(given, Message):

@@ -1,6 +1,6 @@
-"""Texts that were too long to be shown whole: the notes in them, and how one is known again when it comes back.
+"""Texts that were shortened to be shown: the notes in them, and how such a text is known when it comes back.
 
-A client replays what it was shown. A message that it was shown in part is the stored one, and no edit of it.
+A client sends back what it was shown. If it was shown a part of a message, that part is no edit of the message.
 """
 
 import re
@@ -11,17 +11,17 @@ _NOTE = re.compile(r"\n\[cut here: (\d{1,12}) of (\d{1,12}) characters are shown
 
 
 def beginning_of(text: str, kept: int) -> str:
-    """The first `kept` characters of the text, and a note of what was cut."""
+    """The first `kept` characters of the text, and a note that says how much was cut."""
     return f"{text[:kept]}\n[cut here: {kept} of {len(text)} characters are shown]"
 
 
 def note_of(kind: str, size: int) -> str:
-    """What stands in the place of a part (an image, say) of so many characters that is too large to be shown."""
+    """The note in place of a part that is too large to be shown, such as an image. `size` is in characters."""
     return f"[{kind} of {size} characters, not shown here]"
 
 
 def shows(sent: Message, stored: Message) -> bool:
-    """Whether a client that sends the one has been shown the other: the same text and parts, whole or shortened."""
+    """Whether `sent` is what a client was shown of `stored`: the same text and parts, whole or shortened."""
     if sent.content == stored.content:
         return True
     theirs, ours = _parts(sent), _parts(stored)
@@ -40,8 +40,8 @@ def _same(sent: Part, stored: Part) -> bool:
         return isinstance(sent, TextPart) and (sent.text == stored.text or _begins(sent.text, stored.text))
     if isinstance(sent, TextPart):
         return sent.text == note_of(stored.kind, len(stored.value))
-    # What else was said of it is not shown to every client: the detail of an image, a type that was left out, and to
-    # one of before AG-UI 1.0 no kind.
+    # Only these two are shown to every client. Some are not shown an image's detail or a type that was left out, and
+    # clients from before AG-UI 1.0 are not shown the kind.
     return (sent.source, sent.value) == (stored.source, stored.value)
 
 

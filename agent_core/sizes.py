@@ -1,4 +1,4 @@
-"""How many bytes values take in memory, roughly: enough to hold what keeps them to a bound."""
+"""Roughly how many bytes values take in memory. It is exact enough to keep caches and logs within a bound."""
 
 import sys
 from collections.abc import Mapping
@@ -9,14 +9,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 OBJECT = 64
-"""An object beside what it holds: its head, and its place in whatever holds it."""
+"""Bytes of an object without its contents: its header, and the reference to it."""
 
 MEMBER = 120
-"""A dict's place for one member, beside its key and its value."""
+"""Bytes of one member of a dict, without its key and value."""
 
 
 def size_of(value: object) -> int:
-    """What the value takes with all that it holds. What it holds twice counts twice."""
+    """Bytes of the value and of all that it holds. An object that it holds twice counts twice."""
     if value.__class__ is str:  # nearly every member of an event
         return sys.getsizeof(value)
     if value is None:
@@ -45,19 +45,22 @@ def size_of(value: object) -> int:
 
 @cache
 def members_of(struct: type[Struct], aside: frozenset[str]) -> tuple[str, ...]:
-    """The names of a class's members, but for these, and for those that are never large."""
+    """The names of the struct's members, without those in `aside` and without those that are never large."""
     hints = get_type_hints(struct)
     return tuple(name for name in struct.__struct_fields__ if name not in aside and not _is_small(hints[name]))
 
 
 def _is_small(hint: Any) -> bool:
-    """Whether all values of this type are a number, or one of a few words."""
+    """Whether every value of this type is a number, None, or one of a few literals."""
     inner = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return all(each in (int, float, bool, type(None)) or get_origin(each) is Literal for each in inner)
 
 
 def size_of_json(text: bytes) -> int:
-    """What the value takes that this JSON is of; from its length and its marks, which is quick also where it is
-    large. Marks inside of texts count too, so it may be less in truth."""
+    """Bytes that the value of this JSON takes.
+
+    Counts the JSON's marks instead of reading it, so it is quick for large texts too. Marks within strings count as
+    well, so the value may take less.
+    """
     members = text.count(b",") + text.count(b":")
     return len(text) + OBJECT * (members + text.count(b"[") + text.count(b"{"))

@@ -1,9 +1,11 @@
 """The threads in which synchronous tools run: a few for all, and more only while some hang.
 
-A thread cannot be stopped from outside. A call whose time limit is over, or whose run was stopped, leaves its thread
-busy for as long as the tool goes on; such a thread counts no more among those that are used, so that tools which hang
-do not stop everybody's. All is bounded: the threads, and of each session those that it has at once, the hanging ones
-among them. What finds none waits, the sessions in turns, and can be cancelled as long as it waits.
+A thread cannot be stopped from outside. If a call's time limit is over, or its run was stopped, its thread stays busy
+until the tool ends. Such a thread hangs. It no longer counts against the usual number of threads, so tools that hang
+do not stop everybody's tools.
+
+Two things are bounded: all threads together, and the threads of one session, both with those that hang. A call without
+a thread waits and can be cancelled. The waiting sessions take turns.
 """
 
 import logging
@@ -18,10 +20,10 @@ from typing import Any, ParamSpec, TypeVar
 logger = logging.getLogger(__name__)
 
 THREADS, MOST_THREADS = 32, 256
-"""Calls that can run at once, and how many there may be with those that hang."""
+"""Calls that can run at once, without those that hang; and threads at most, with them."""
 
 SESSION_THREADS = 8
-"""Calls that one session can have in threads at once."""
+"""Calls of one session that can have threads at once, with those that hang."""
 
 IDLE_SECONDS = 10.0
 """How long a thread waits for another call before it ends."""
@@ -54,11 +56,11 @@ class Threads:
 
     @property
     def hanging(self) -> int:
-        """How many of them are busy with a call that nobody waits for any more."""
+        """How many threads are busy with a call that nobody waits for any more."""
         return self._hanging
 
     def close(self) -> None:
-        """Begin no call any more, and cancel those that wait. Nobody waits for those that run or hang: the threads end
+        """Begin no more calls, and cancel those that wait. Does not wait for calls that run or hang: their threads end
         with them, or with the process."""
         with self._lock:
             self._closed = True
@@ -70,7 +72,7 @@ class Threads:
             call.cancel()
 
     def submit(self, call: "_Call") -> None:
-        """Raises RuntimeError where the threads are closed."""
+        """Put the call in its session's queue. Raises RuntimeError after `close`."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the engine is closed: no tool can begin")
@@ -78,7 +80,7 @@ class Threads:
             self._begin_all()
 
     def gave_up(self, call: "_Call") -> None:
-        """Nobody waits for the call any more: it is taken out of the queue, or hangs from now on."""
+        """Nobody waits for the call any more. It leaves the queue, or its thread hangs from now on."""
         with self._lock:
             if call.begun and not call.over and not call.hangs:
                 call.hangs = True
@@ -90,7 +92,7 @@ class Threads:
                     del self._waiting[call.session]
 
     def _begin_all(self) -> None:
-        """Begin as many calls as may run. Under the lock."""
+        """Begin as many calls as may run. The caller holds the lock."""
         while (call := self._next()) is not None:
             if self._idle:
                 self._idle.pop().put(call)
@@ -98,7 +100,7 @@ class Threads:
                 threading.Thread(target=self._work, args=(call,), name="tool", daemon=True).start()
 
     def _next(self) -> "_Call | None":
-        """Take a call that may begin, of the session whose turn it is. Under the lock."""
+        """Take the next call that may begin, from the session whose turn it is. The caller holds the lock."""
         if self._busy >= min(self._most, self._usual + self._hanging):
             return None
         session = next((each for each in self._waiting if self._running.get(each, 0) < SESSION_THREADS), None)
@@ -173,14 +175,14 @@ class ToolThreads(Executor):
         self._calls: list[_Call] = []
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Call the function in a thread as soon as there is one. Raises RuntimeError where they are closed."""
+        """Call the function in a thread, as soon as one is free. Raises RuntimeError after the engine has closed."""
         call = _Call(self._threads, self._session, lambda: fn(*args, **kwargs))
         self._calls.append(call)
         self._threads.submit(call)
         return call
 
     def warn(self) -> None:
-        """Say in the log where the tool still has a thread, though its time is over."""
+        """Log a warning if the tool still has a thread, though its time is over."""
         if any(call.begun and not call.over for call in self._calls):
             logger.warning(
                 "tool %s ran out of its time and still occupies its thread; it should look at context.cancelled",
@@ -188,7 +190,7 @@ class ToolThreads(Executor):
             )
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """The threads are the engine's: nothing ends here."""
+        """Do nothing: the threads are the engine's."""
 
 
 @dataclass(eq=False, repr=False)
@@ -204,19 +206,19 @@ class _Call(Future[Any]):
         super().__init__()
 
     def cancel(self) -> bool:
-        """As every future's. One that runs goes on, but it is known that nobody waits for it."""
+        """As every future's. A call that runs goes on, but its thread counts as hanging."""
         cancelled = super().cancel()
         self.threads.gave_up(self)
         return cancelled
 
     def carry_out(self) -> None:
-        """In its thread."""
+        """Run the function, in a thread of its own."""
         function, self.function = self.function, None
         if function is None or not self.set_running_or_notify_cancel():
             return
         try:
             result = function()
-        except BaseException as error:  # whatever a tool raises is told to whoever waits
+        except BaseException as error:  # whoever waits is told all that a tool raises
             self.set_exception(error)
         else:
             self.set_result(result)

@@ -1,4 +1,4 @@
-"""What a model call cost, in tokens, as the provider reports it. Nothing here is estimated."""
+"""The tokens of model calls, as the providers report them. Nothing here is estimated."""
 
 from collections.abc import Iterable
 
@@ -11,8 +11,8 @@ COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cached_input_tokens"
 class Usage(Struct, frozen=True, kw_only=True, rename="camel"):
     """Token counts of one call, or of several calls of one model.
 
-    A count that the provider did not report is None and stays out of every sum and every answer.
-    Cached and reasoning tokens are parts of the input and output counts, never added to them.
+    A count is None if the provider did not report it, and then stays out of every sum. Cached tokens are a part of the
+    input tokens, and reasoning tokens of the output tokens: they are not added to them.
     """
 
     provider: str

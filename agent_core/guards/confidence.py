@@ -1,4 +1,4 @@
-"""How sure the model is of its answer: the question, and a number out of whatever it replies."""
+"""How sure the model is of its answer: the question for it, and the score in its reply."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ QUESTION = (
 )
 
 LONGEST = 4_000
-"""Characters of a reply that are looked at."""
+"""Only this many characters of a reply are read."""
 
 _RANGE = re.compile(r"\d+\s{0,3}(?:[-–—~]|to|and|到|至)\s{0,3}\d+", re.IGNORECASE)
 _NUMBER = r"(?<![A-Za-z0-9_.,−–-])(\d{1,6}(?:[.,]\d{1,6})?)(?![A-Za-z0-9]|[.,]\d)"
@@ -19,11 +19,11 @@ _NAMED = re.compile(r"(?:score|confidence|certainty|置信度|信心|评分|分�
 
 
 def score_of(reply: str) -> float | None:
-    """The score in a model's reply, from 0 to 1, or None where it is not clear.
+    """The score in a model's reply, from 0 to 1, or None if it is not clear.
 
-    `85`, `0.85`, `85%`, `8.5/10`, `17 out of 20`, `{"score": 85}`, and each of these in a sentence. Of several
-    numbers, one that is named a score counts first, then a percentage, then a fraction; a bare number counts only
-    alone: with a decimal point and up to 1 as a share, else out of 100.
+    Reads `85`, `0.85`, `85%`, `8.5/10`, `17 out of 20`, `{"score": 85}`, and each of these in a sentence. Of several
+    numbers, a named score counts first, then a percentage, then a fraction. A bare number counts only if it is the only
+    one. It is a share if it has a decimal point and is at most 1, else it is out of 100.
     """
     text = _RANGE.sub(" ", unicodedata.normalize("NFKC", reply[:LONGEST]))
     named = _NAMED.search(text)

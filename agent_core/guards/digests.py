@@ -1,4 +1,4 @@
-"""What counts as the same call and as the same result; and what the guards add to a result, which does not count."""
+"""Which calls count as the same, and which results. The guards' own notes in a result do not count."""
 
 from hashlib import blake2b
 
@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from agent_core.messages import Message, Part, TextPart, ToolCall, well_formed
 
 LONGEST = 128 * 1024
-"""Characters of arguments that are read to be compared."""
+"""Arguments of more characters are compared as text, not as JSON."""
 
 
 def noted(result: Message, told: str) -> Message:
-    """The result with what a guard says to the model behind it, once."""
+    """The result with a guard's note for the model at its end. A result gets one note at most."""
     if not told or result.noted:
         return result
     if isinstance(result.content, str):
@@ -22,7 +22,7 @@ def noted(result: Message, told: str) -> Message:
 
 
 def bare(result: Message) -> str | tuple[Part, ...]:
-    """The result's content without what the guards have added."""
+    """The result's content without the guards' note."""
     if not result.noted:
         return result.content
     if isinstance(result.content, str):
@@ -31,8 +31,8 @@ def bare(result: Message) -> str | tuple[Part, ...]:
 
 
 def canonical(arguments: str) -> bytes:
-    """The arguments in one form for all that mean the same: JSON with sorted keys, or the text where it is none.
-    No arguments and null are `{}`, and very long ones are only the same where their text is."""
+    """One form for all arguments that mean the same: JSON with sorted keys. No arguments and null are `{}`. Text that
+    is no JSON, or is longer than LONGEST, stays as it is."""
     if len(arguments) > LONGEST:
         return well_formed(arguments).encode()
     try:
@@ -43,14 +43,14 @@ def canonical(arguments: str) -> bytes:
 
 
 def call_digest(call: ToolCall) -> bytes:
-    """What the guards know a call by: its name and arguments."""
+    """The call's digest, made of its name and arguments: equal for the same calls."""
     name = call.name.encode("utf-8", "replace")
     return blake2b(name + b"\0" + canonical(call.arguments), digest_size=16).digest()
 
 
 def result_digest(result: Message) -> bytes:
-    """What the guards know a result by. Of one that is no success the class of the error counts: its text holds
-    references that are never the same."""
+    """The result's digest, equal for the same results. Of a failure only the error's class counts, because its text
+    may hold a reference that is new each time."""
     if result.status != "ok":
         return f"{result.status}:{result.error}".encode("utf-8", "replace")
     content = bare(result)

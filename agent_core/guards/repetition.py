@@ -1,10 +1,13 @@
-"""Repeats: the same call with the same result again and again, and calls that go round in a circle of them.
+"""Repeats: the same call with the same result in a row, and circles of two or three such calls.
 
-A call is a repeat where its result is one too, so results decide: what came of a call is looked at in the order of
-the calls, whatever came in first. Only a call that comes very often in a row counts whatever its results are.
+A call repeats another only if its result does too. So results decide, and they are looked at in the order of the
+calls, whatever order they came in. One case is different: a call that comes very often in a row counts as a repeat
+whatever its results are.
 
-How far a repeat is taken depends on what the model could know: a stage is passed only once the model has read
-the one before, so calls of one answer share a stage. Everything here takes the same time however long the turn is.
+A repeat goes through stages: tell the model, block the call, end the use of tools. The next stage is due only after
+the model has read the one before, so the calls of one answer share a stage.
+
+Each step takes constant time, however long the turn is.
 """
 
 from collections import deque
@@ -12,22 +15,28 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 PERIODS: Final = (1, 2, 3)
-"""The lengths of circles that are looked for; a circle of one is a row."""
+"""The lengths of the circles that count. A circle of one call is a row."""
 
 CHANGING: Final = 10
-"""How often in a row a call may come whose result is another one each time, as that of a cursor is."""
+"""How often in a row a call may come if its results differ, as those of a cursor do."""
 
 Stage = Literal["block", "end"]
-"""What is due: do not run the call; not that either, and no more tools after this round."""
+"""`block`: do not run the call. `end`: do not run it, and use no tools after this round."""
 
 Shape = Literal["row", "cursor", "circle"]
-"""A row of the same call with the same result, a row whose results change, a circle of two or three calls."""
+"""`row`: the same call with the same result. `cursor`: the same call, and its results differ. `circle`: two or three
+calls in turn."""
 
 
 @dataclass(slots=True)
 class _Step:
-    """One call, empty for one that is exempt; `row` is how often it has come in a row. `result` stands for what came
-    of it, None as long as nobody knows. One that is `blocked` counts as if it had had the result before it."""
+    """One call of the turn.
+
+    - call: the call's digest, empty for an exempt call
+    - row: how often the call has come in a row
+    - result: the result's digest, None until it is known
+    - blocked: the call was not run; it counts as if it had the last result of the same call
+    """
 
     id: str
     call: bytes
@@ -38,7 +47,11 @@ class _Step:
 
 @dataclass(slots=True)
 class Repeats:
-    """The calls of one turn in their order. `times` is the count in a row at which the model is told."""
+    """The calls of one turn in their order. `times` is the count in a row at which the model is told.
+
+    `_open` has the calls that are not settled yet. A call is settled when its result is known and all calls before it
+    are settled. `_alike` counts, for each period, the calls in a row that were like the one a period before.
+    """
 
     times: int
     _row: int = 0
@@ -53,20 +66,20 @@ class Repeats:
     def next_round(self) -> None:
         """The model has read the results."""
         self._round += 1
-        if self._open:  # what has no result by now gets none
+        if self._open:  # a call without a result by now gets none
             self._open.clear()
             self._by_id.clear()
             self._break()
 
     def skip(self) -> None:
-        """An exempt call comes between: it breaks rows and circles."""
+        """An exempt call has come between: it breaks rows and circles."""
         self._row, self._last = 0, b""
         self._open.append(_Step("", b"", result=b""))
         self._advance()
 
     def call(self, call_id: str, call: bytes) -> tuple[Stage, int] | None:
-        """The model has asked for a call. What is due, and how often in a row (or round) it has come, itself
-        included."""
+        """The model has asked for a call. Returns what is due, and how often the call has come: in a row or in a
+        circle, with this one. None if nothing is due."""
         self._row = self._row + 1 if call == self._last else 1
         self._last = call
         step = self._by_id[call_id] = _Step(call_id, call, self._row)
@@ -76,21 +89,21 @@ class Repeats:
         return self.due(call_id)
 
     def due(self, call_id: str) -> tuple[Stage, int] | None:
-        """The call is about to be run: what is due, as in `call`. Nothing, where calls before it are under way."""
+        """The call is about to run. Returns what is due, as `call` does. None if calls before it still run."""
         step = self._by_id.get(call_id)
         if step is None or self._open[0] is not step:
             return None
         for period in PERIODS:
             if len(self._known) < period or self._known[-period].call != step.call:
                 continue
-            # Of a row that the model was told of, the call that would complete it is blocked already.
+            # Once the model was told of this row, the call that would complete it again is blocked: one less is needed.
             needed = self.times - 2 if period == 1 else self._needed(period)
             if self._alike[period - 1] >= needed and self._circle(period) in self._stages:
                 return self._block(step, period), step.row if period == 1 else self._turns + 1
         return None
 
     def result(self, call_id: str, result: bytes) -> tuple[Shape, int] | None:
-        """What came of a call. Where the model is to be told of a repeat, its shape and how often it has come."""
+        """A call has its result. If the model must be told of a repeat, returns its shape and how often it has come."""
         step = self._by_id.get(call_id)
         if step is None or step.blocked:
             return None
@@ -99,18 +112,18 @@ class Repeats:
 
     @property
     def _turns(self) -> int:
-        """Of a circle, each with the same results: A-B-A-B where `times` is 3."""
+        """How often the calls of a circle must come with the same results. With `times` 3 it is 2: A-B-A-B."""
         return max(2, self.times - 1)
 
     def _needed(self, period: int) -> int:
-        """How many calls in a row that are like the one a period before make a circle."""
+        """How many calls in a row must be like the one a period before, to make a circle."""
         return self.times - 1 if period == 1 else period * (self._turns - 1)
 
     def _circle(self, period: int) -> frozenset[bytes]:
         return frozenset(self._known[-index].call for index in range(1, period + 1))
 
     def _advance(self) -> tuple[Shape, int] | None:
-        """Settle the calls that are known and have none in front of them that is not."""
+        """Settle the calls at the front that have a result or are blocked."""
         told: tuple[Shape, int] | None = None
         while self._open and (self._open[0].result is not None or self._open[0].blocked):
             step = self._open.popleft()

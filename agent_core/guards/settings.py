@@ -1,4 +1,4 @@
-"""The guards of an agent's runs, as settings: what holds a model that goes in circles or runs wild."""
+"""The guards of an agent as settings: the limits that stop a model which goes in circles or does too much."""
 
 import math
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ GuardName = Literal[
 ]
 
 GuardAction = Literal["nudge", "block", "disable", "answer"]
-"""What a guard does: tell the model, not run the call, take the tool away, or have it answer without tools."""
+"""What a guard does: tell the model, block the call, take the tool away, or ask for an answer without tools."""
 
 COUNTS = ("repeats", "failures", "calls_per_tool", "calls_per_run", "turn_iterations", "tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """The limits of one turn, each with its default. None or 0 switches one off.
+    """The limits of one turn, with their defaults. None or 0 switches a limit off.
 
-    A turn goes from one new user message, edit or regenerate to the next, through all runs in between: those in
-    which a client answers its own tools, a person approves, an operation brings its result, or a failed request is
-    tried again. The client's calls count like the server's.
+    A turn goes from one new user message, edit or regenerate to the next. All runs between belong to it: a client
+    answers its own tools, a person approves, an operation brings its result, or a failed request is sent again. The
+    client's calls count like the server's.
 
-    - repeats: how often in a row the same call may come with the same result: at this count the model is told, then
-      the call is blocked, then an answer without tools is asked for. Cycles of two and three calls with the same
-      results count too, and ten calls in a row (or `repeats`, if that is more) whatever their results are. At least 2
+    - repeats: how often in a row the same call may come with the same result. At this count the model is told; then
+      the call is blocked; then the model must answer without tools. Circles of two and three calls with the same
+      results count too. So do ten calls in a row (or `repeats`, if that is more), whatever their results. At least 2
     - failures: how often a tool may fail in the same way within its last 2 x failures - 1 calls
-    - on_tool_failure: what is done then: an `answer` without tools, or `disable` the tool and go on
-    - calls_per_tool, calls_per_run: calls that the model makes, whatever came of them
-    - turn_iterations: rounds of reasoning. Those of a single run are the agent's `max_iterations`
-    - seconds, tokens: of all the turn's runs, looked at between rounds; tokens as the provider reports them. Of a
-      run that was lost with its worker they are not known
-    - confidence: from 0 to 1; an answer that the model itself scores lower gets one more round, once in a run
+    - on_tool_failure: what happens then: `answer` without tools, or `disable` the tool and go on
+    - calls_per_tool, calls_per_run: calls that the model makes, whatever their results
+    - turn_iterations: rounds of the turn; the agent's `max_iterations` bounds those of a single run
+    - seconds, tokens: the sum over the turn's runs, checked between rounds; tokens as the provider reports them. A run
+      that was lost with its worker does not count
+    - confidence: from 0 to 1; if the model itself scores its answer lower, it gets one more round, once in a run
 
-    Tools that are `repeatable` are exempt from repeats and calls_per_tool. A tool's own time is its `timeout`.
+    `repeatable` tools are exempt from repeats and calls_per_tool. A tool's `timeout` bounds the time of its calls.
 
     Raises ValueError, or TypeError for a limit that is no number.
     """

@@ -1,11 +1,16 @@
-"""The guards of one turn: what has been done in it so far, and what is to be done about it.
+"""The guards of one turn: what has happened in it so far, and what to do about it.
 
-The loop tells what the model has asked for (`asked`), asks again before each call that it is about to run (`due`),
-tells what came of it (`result`), and asks at the checkpoint of each round (`round`). Nothing here waits, runs or emits
-anything; each trip is told once, except the one that ends the rounds.
+The loop calls a Watch at four points:
 
-What the guards have seen follows from the answers and results alone, in the order in which they were stored:
-`rewatched` makes the same Watch of them that the runs before have had.
+- asked: the model has asked for calls
+- due: a call is about to run
+- result: a call has its result
+- round: the checkpoint of a round
+
+Nothing here waits, runs or emits. Each trip is returned once, except the one that ends the use of tools.
+
+A Watch depends only on the stored answers and results, in their order. So `rewatched` makes the same Watch again in
+the turn's next run.
 """
 
 from collections import Counter, deque
@@ -20,10 +25,10 @@ from agent_core.guards.settings import GuardAction, GuardName, Guards
 from agent_core.messages import Message, ToolCall, well_formed
 
 BLOCKED: Final = "blocked"
-"""The class of error of a call that was not run because of a guard."""
+"""The error class of a call that a guard has blocked."""
 
 LONGEST_NAME = 64
-"""Characters of a tool's name that are told: a model may make up any."""
+"""A tool's name is told up to this many characters, since a model may make up any name."""
 
 CLOSING = (
     "No tool can be called any more. Answer the user now, directly: say what was found, say honestly what is missing "
@@ -47,12 +52,12 @@ NUDGES: Final[Mapping[Shape, str]] = {
 class Trip:
     """A guard has tripped.
 
-    - nudge: the call is run, and `told` is added to its result (see `sameness.noted`)
-    - block: the call is not run, and `told` is its error result
-    - disable: the tool is not offered any more, and `told` is added to the result
-    - answer: no tool is offered any more; `told` is why, and `closing` the whole instruction
+    - nudge: the call runs, and `told` is added to its result (see `digests.noted`)
+    - block: the call does not run, and `told` is its error result
+    - disable: the tool is no longer offered, and `told` is added to the result
+    - answer: no tool is offered any more; `told` is the reason, and `closing` makes the whole instruction of it
 
-    `tool` is empty where it is about the run. `count` is how often it came, or the limit that was reached.
+    `tool` is empty if the trip is about the run. `count` is how often it came, or the limit that was reached.
     """
 
     guard: GuardName
@@ -64,7 +69,7 @@ class Trip:
 
 @dataclass(slots=True)
 class Watch:
-    """What the guards have seen of one turn. `repeatable` are the tools that may be called again and again."""
+    """The guards' memory of one turn. `repeatable` are the tools that may be called any number of times."""
 
     guards: Guards
     repeatable: Container[str] = frozenset()
@@ -79,12 +84,12 @@ class Watch:
 
     @property
     def disabled(self) -> frozenset[str]:
-        """The tools that are not to be offered any more."""
+        """The tools that must no longer be offered."""
         return frozenset(self._disabled)
 
     def asked(self, calls: Sequence[ToolCall]) -> dict[str, Trip]:
-        """The model has asked for these calls in one answer. The blocks, each under its call's id; what becomes of
-        the other calls is not known yet."""
+        """The model has asked for these calls in one answer. Returns the blocks, each under its call's id. The other
+        calls may still be blocked by `due`."""
         if self._repeats is None and self.guards.repeats:
             self._repeats = Repeats(self.guards.repeats)
         if self._repeats is not None:
@@ -100,8 +105,8 @@ class Watch:
         return trips
 
     def due(self, call_id: str) -> Trip | None:
-        """A call that was not blocked is about to be run: a block after all, since the results of those in front of
-        it are known by now, or None."""
+        """A call that `asked` did not block is about to run. Returns a block, if the results of the calls before it now
+        show a repeat."""
         name = self._open.get(call_id)
         due = None if name is None or self._repeats is None else self._repeats.due(call_id)
         if name is None or due is None:
@@ -110,8 +115,8 @@ class Watch:
         return self._blocked(name, *due)
 
     def result(self, result: Message) -> Trip | None:
-        """What came of a call, whoever has run it: a nudge or a disabled tool, to be told in the result (see
-        `sameness.noted`), or None. A result of no call that was asked for in this turn says nothing."""
+        """A call has its result, whoever has run it. Returns a nudge or a disabled tool, to be told in the result (see
+        `digests.noted`), or None. Ignores results of calls that are not open."""
         call_id = result.tool_call_id or ""
         name = self._open.pop(call_id, None)
         if name is None:
@@ -124,8 +129,7 @@ class Watch:
         return Trip(guard="repeats", action="nudge", tool=_short(name), count=count, told=NUDGES[shape].format(count))
 
     def take(self, message: Message) -> Trip | None:
-        """Something that was done before: an answer that asked for tools, or a result, which may trip as in
-        `result`."""
+        """Take a stored message of an earlier run: an answer with calls, or a result, which may trip as in `result`."""
         if message.tool_calls:
             self.asked(message.tool_calls)
         if message.role != "tool":
@@ -135,8 +139,8 @@ class Watch:
         return self.result(message)
 
     def round(self, seconds: float, tokens: int, rounds: int) -> Trip | None:
-        """The checkpoint at the entry of each round, with what the whole turn has used: an answer without tools is
-        due, or None."""
+        """The checkpoint at the start of each round, with what the whole turn has used. Returns a trip if an answer
+        without tools is due."""
         guards = self.guards
         if guards.turn_iterations and rounds >= guards.turn_iterations:
             most = guards.turn_iterations
@@ -182,7 +186,7 @@ class Watch:
     def _failure(self, name: str, result: Message) -> Trip | None:
         most = self.guards.failures
         if not most or result.status not in ("ok", "error", "timed_out"):
-            return None  # what a person denied, or what was not run, is no fault of the tool's
+            return None  # a denied call, or one that was not run, is no failure of the tool
         kind = "" if result.status == "ok" else result.error or result.status
         seen = self._failures.setdefault(name, deque(maxlen=2 * most - 1))
         seen.append(kind)
@@ -202,14 +206,13 @@ class Watch:
         return Trip(guard=guard, action="block", tool=tool, count=most, told=f"{why} This call was not run.")
 
     def _end(self, guard: GuardName, tool: str, count: int, why: str) -> None:
-        """No more tools after this round; the first reason stands."""
+        """Use no more tools after this round. The first reason stands."""
         if self._ending is None:
             self._ending = Trip(guard=guard, action="answer", tool=tool, count=count, told=why)
 
 
 def doubted(wanted: float | None, reply: str) -> Trip | None:
-    """Whether the score that the model gave its answer is below what is wanted: a nudge with what the model is told,
-    or None. A reply without a clear score asks for nothing."""
+    """A nudge if the model scored its own answer below `wanted`, else None. None also for a reply without a score."""
     score = score_of(reply) if wanted else None
     if not wanted or score is None or score >= wanted:
         return None
@@ -221,17 +224,17 @@ def doubted(wanted: float | None, reply: str) -> Trip | None:
 
 
 def closing(trip: Trip) -> str:
-    """The instruction for the answer without tools, to stand in front of the agent's own."""
+    """The instruction for the answer without tools. It goes in front of the agent's own instructions."""
     return f"{trip.told} {CLOSING}"
 
 
 def fallback(trip: Trip) -> str:
-    """The answer where the model gives none."""
+    """The run's answer if the model gives none."""
     return f"{trip.told} {NO_SUMMARY}"
 
 
 def rewatched(guards: Guards, repeatable: Container[str], acted: Iterable[Message]) -> Watch:
-    """The guards as they stand after these answers and results of one turn."""
+    """The Watch after these answers and results of one turn."""
     watch = Watch(guards, repeatable)
     for message in acted:
         watch.take(message)
