@@ -28,9 +28,10 @@ from agent_core.react.scope import Nowhere, Sink
 from agent_core.run import Outside, Run
 from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
-from agent_core.sessions.entries import message_entry, weight_of
+from agent_core.sessions.entries import entry_of, weight_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.kinds import MessageBody
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.records import Records
 from agent_core.sessions.store import Store
@@ -156,7 +157,8 @@ class Engine:
             for message in messages:
                 if message.id not in known:
                     new.setdefault(message.id, message)
-            await writer.append(*(message_entry(run_id, agent.name, each) for each in new.values()))
+            bodies = (MessageBody(agent=agent.name, message=each) for each in new.values())
+            await writer.append(*(entry_of(run_id, body) for body in bodies))
         return len(new)
 
     async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:

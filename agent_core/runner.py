@@ -23,10 +23,11 @@ from agent_core.react.scope import Sink
 from agent_core.react.stopping import Stopped, StopReason
 from agent_core.run import Outside, Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, TitledBody, weight_of
+from agent_core.sessions.entries import Entry, weight_of
 from agent_core.sessions.heartbeat import Heartbeat
-from agent_core.sessions.history import History, history_of
+from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.kinds import TitledBody
 from agent_core.sessions.leases import Leases
 from agent_core.sessions.store import Cancel, Store
 from agent_core.sessions.writer import SAVING, Writer
@@ -181,26 +182,25 @@ class Runner:
             writer = await scope.stop.guard(scope.leases.open(scope.key, wait=self._patience, waiting=lane.announce))
             scope.acquire(writer)
             if writer.entries:
-                lane.history = await self._read(lane, writer.entries)
+                await self._read(lane, writer.entries)
         except (RunError, Stopped):
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
 
-    async def _read(self, lane: Lane, entries: Sequence[Entry]) -> History:
-        weight = weight_of(entries)
+    async def _read(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        weight, asked = weight_of(entries), (entries, lane.agent.name, lane.id)
         if weight <= SMALL:  # a task of its own costs what a short run notices
-            history = history_of(entries, lane.agent.name)
+            lane.history = history_of(*asked)
         else:
-            history = await lane.scope.stop.guard(self.aside(weight, history_of, entries, lane.agent.name))
-        if history.misfits:
+            lane.history = await lane.scope.stop.guard(self.aside(weight, history_of, *asked))
+        if lane.history.misfits:
             logger.warning(
                 "run %s: %d stored changes of its session's state do not fit and are passed over; "
                 "`ostinato sessions verify` names them",
                 lane.run_id,
-                history.misfits,
+                lane.history.misfits,
             )
-        return history
 
     async def _save(self, lane: Lane, writer: Writer, end: End) -> End:
         """Pair what is open, store the end and release. What fails in writing is the run's failure; a release that

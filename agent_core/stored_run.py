@@ -10,8 +10,9 @@ from agent_core.messages import new_id
 from agent_core.names import SessionKey
 from agent_core.react.snapshot import tell
 from agent_core.runner import Runner
-from agent_core.sessions.entries import EndBody, Entry, RunBody, body_of, weight_of
+from agent_core.sessions.entries import Entry, body_of, weight_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import EndBody, RunBody
 from agent_core.sessions.leases import answer_of
 from agent_core.stored import StoredRun
 

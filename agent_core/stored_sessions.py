@@ -20,8 +20,9 @@ from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
 from agent_core.sessions.earlier import Search, earlier_in
-from agent_core.sessions.entries import Entry, MessageBody, body_of, now_ms, titled_entry, weight_of
+from agent_core.sessions.entries import Entry, body_of, entry_of, now_ms, weight_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import MessageBody, TitledBody
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import LeaseLost, SessionPutBack
 from agent_core.stored import EarlierRequest, Outline, Page, SessionInfo, StoredRun
@@ -127,7 +128,7 @@ class Sessions:
 
     async def rename(self, key: SessionKey, title: str) -> bool:
         """Give the session another title at once, also while a run is under way. False if there is no session."""
-        entry = titled_entry(new_id("rename"), title)
+        entry = entry_of(new_id("rename"), TitledBody(title=title))
         for run in self._runner.under_way(key)[:1]:
             writer = run.lane.scope.writer
             if writer is not None:

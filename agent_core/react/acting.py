@@ -7,14 +7,15 @@ from agent_core.edits import with_edit
 from agent_core.events import RequireExternalExecution, RequireUserConfirm, RunStatus
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id
-from agent_core.pairing import open_calls, result_of
+from agent_core.pairing import open_calls
 from agent_core.react.calls.batch import Job, run_batch
-from agent_core.react.calls.result import answer, edit_for, make_blocked, make_result, store_outcome, store_wait, tell
+from agent_core.react.calls.result import answer, make_blocked, make_result, store_outcome, store_wait, tell
 from agent_core.react.calls.tool_call import Outcome, call_tool
 from agent_core.react.calls.verdict import Verdict, judge
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.sessions.entries import AskedBody, Entry, StartedBody, now_ms
+from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.kinds import AskedBody, StartedBody
 from agent_core.tools.base import Pending
 
 Judged = Sequence[tuple[ToolCall, Verdict]]
@@ -192,5 +193,5 @@ async def settle(lane: Lane, reason: str = "", *, keep_asked: bool = False) -> N
         # What this run cleared but did not begin is known not to have run; what a lost run cleared is not.
         begun = call.id in lane.started or (call.id in lane.history.started and call.id not in lane.cleared)
         if begun or not asked:
-            result = result_of(call, "interrupted" if begun else "not_run", reason)
-            await answer(lane, with_edit(result, edit_for(lane, call)))
+            result = lane.history.unrun(call, reason, began=begun)
+            await answer(lane, with_edit(result, lane.history.edit_of(call)))

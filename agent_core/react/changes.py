@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from agent_core.sessions.entries import StateBody
-from agent_core.sessions.history import History
+from agent_core.sessions.kinds import StateBody
 from agent_core.sessions.merging import merged
 from agent_core.sessions.patches import Patch
+from agent_core.sessions.standing import History
 from agent_core.sessions.state import MOST_PATCHES, as_json, patch_between, same_json, weight_of
 
 

@@ -6,7 +6,8 @@ from agent_core.errors import ModelError, RunError
 from agent_core.events import AgentEnd, RunFailed, RunStatus
 from agent_core.react.lane import Lane
 from agent_core.react.stopping import StopReason
-from agent_core.sessions.entries import EndBody, Entry, now_ms
+from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.kinds import EndBody
 
 End = AgentEnd | RunFailed
 

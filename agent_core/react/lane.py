@@ -20,8 +20,9 @@ from agent_core.react.emitter import Emitter
 from agent_core.react.reply import Reply
 from agent_core.react.scope import Scope, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Body, Entry, MessageBody, entry_of
-from agent_core.sessions.history import History
+from agent_core.sessions.entries import Entry, entry_of
+from agent_core.sessions.kinds import Body, MessageBody
+from agent_core.sessions.standing import History
 from agent_core.sessions.state import copy_of
 from agent_core.sizes import size_of_json
 from agent_core.tools.base import Tool, ToolSpec

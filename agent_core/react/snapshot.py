@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from agent_core.events import AgentStart, Event, MessagesSnapshot, StateSnapshot, latest
 from agent_core.messages import Message
 from agent_core.react.lane import Lane
-from agent_core.sessions.history import History
+from agent_core.sessions.standing import History
 from agent_core.sessions.state import copy_of
 from agent_core.sizes import size_of_json
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_core.interrupts import Interrupt
-from agent_core.sessions.entries import AnsweredBody, AskedBody, Entry, body_of
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import AnsweredBody, AskedBody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

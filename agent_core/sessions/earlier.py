@@ -11,8 +11,9 @@ from agent_core.errors import SessionBusy
 from agent_core.events import AgentEnd, Cut, RequireExternalExecution, RunStatus
 from agent_core.messages import Message
 from agent_core.retold import retold
-from agent_core.sessions.entries import EndBody, Entry, MessageBody, RunBody, body_of
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import EndBody, MessageBody, RunBody
 from agent_core.stored import EarlierRequest, StoredAnswer
 
 ANSWERED: dict[str, RunStatus] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, TitledBody, body_of, now_ms
+from agent_core.sessions.entries import Entry, now_ms, title_in
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.records import InMemoryRecords
 from agent_core.sessions.store import Cancel, Lease, LeaseLost
@@ -63,10 +63,7 @@ class InMemoryStore:
         for entry in entries:
             lease.head += 1
             session.entries.append(replace(entry, seq=lease.head))
-            if entry.kind == "titled":
-                body = body_of(entry)
-                assert isinstance(body, TitledBody)
-                session.title = body.title
+        session.title = title_in(entries) or session.title
         if entries:
             session.updated_at = now_ms()
             session.created_at = session.created_at or session.updated_at

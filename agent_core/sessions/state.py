@@ -1,6 +1,7 @@
 """The session's state: one JSON value that the client and the tools share, changed by patches (RFC 6902)."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -110,6 +111,37 @@ def apply_fitting(value: Any, patches: Sequence[Patch]) -> tuple[Any, list[int]]
             value = orjson.loads(before)
             misfits.append(place)
     return value, misfits
+
+
+@dataclass(slots=True)
+class StateChanges:
+    """The last whole value of a state, and the patches since, each with the number of its entry."""
+
+    value: Any = None
+    patches: list[tuple[int, Patch]] = field(default_factory=list)
+
+    def take(self, value: Any, patch: Patch | None, seq: int) -> None:
+        """The state is this value, or is changed by the patch if there is one."""
+        if patch is None:
+            self.value = value
+            self.patches.clear()
+        else:
+            self.patches.append((seq, patch))
+
+    @property
+    def weight(self) -> int:
+        """How much the patches count towards MOST_PATCHES."""
+        return sum(weight_of(patch) for _, patch in self.patches)
+
+    def apply(self) -> Any:
+        """The state. It and the patches may be changed themselves. Raises msgspec.ValidationError for a patch that
+        does not fit."""
+        return apply_patches(self.value, (patch for _, patch in self.patches))
+
+    def apply_fitting(self) -> tuple[Any, list[int]]:
+        """The state without the patches that do not fit, and the numbers of their entries."""
+        value, misfits = apply_fitting(self.value, [patch for _, patch in self.patches])
+        return value, [self.patches[each][0] for each in misfits]
 
 
 def patch_between(old: Any, new: Any) -> Patch:

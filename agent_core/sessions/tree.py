@@ -151,6 +151,11 @@ class Tree:
         elif self._shown is not None:
             self._shown.append(message)
 
+    def said(self) -> Iterator[Message]:
+        """What was ever said by the user or the model, each message once."""
+        found = ((message_id, node.message) for message_id, node in self._by_id.items())
+        return (said for message_id, said in found if said.id == message_id and said.role in ("user", "assistant"))
+
     @property
     def empty(self) -> bool:
         """Whether nothing was ever said."""

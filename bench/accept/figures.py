@@ -16,7 +16,8 @@ import httpx
 
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import end_entry, message_entry, run_entry
+from agent_core.sessions.entries import entry_of
+from agent_core.sessions.kinds import EndBody, MessageBody, RunBody
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Store
 from app.settings import Settings
@@ -142,5 +143,6 @@ async def _write(store: Store, session: str, turns: int) -> None:
     for number in range(turns):
         said.append(Message(id=f"u{number}", role="user", content=f"Question {number}: how does this go on?"))
         said.append(Message(id=f"a{number}", role="assistant", content=f"Answer {number}: as it did before. " * 3))
-    entries = [message_entry("r", AGENT, each) for each in said]
-    await store.append(lease, [run_entry("r", AGENT), *entries, end_entry("r", "completed")], release=True)
+    talk = (MessageBody(agent=AGENT, message=each) for each in said)
+    bodies = [RunBody(agent=AGENT), *talk, EndBody(status="completed")]
+    await store.append(lease, [entry_of("r", body) for body in bodies], release=True)

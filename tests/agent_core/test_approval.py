@@ -13,7 +13,8 @@ from agent_core.messages import Message, new_id
 from agent_core.pairing import open_calls, paired
 from agent_core.permissions import Permissions, Rule
 from agent_core.run_input import RunInput
-from agent_core.sessions.history import History, history_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.standing import History
 from agent_core.tools.base import Pending, ToolSpec
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says
 

@@ -17,12 +17,15 @@ from agent_core.pairing import result_of
 from agent_core.run_input import RunInput
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
-from agent_core.sessions.entries import (
-    Entry,
-    MessageBody,
+from agent_core.sessions.entries import Entry, body_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import MessageBody
+from agent_core.tools.base import ToolSpec
+from tests.agent_core.sessions.talk import numbered
+from tests.doubles import ScriptedModel, Step, events_of, says
+from tests.entries import (
     answered_entry,
     asked_entry,
-    body_of,
     end_entry,
     forked_entry,
     message_entry,
@@ -30,10 +33,6 @@ from agent_core.sessions.entries import (
     run_entry,
     started_entry,
 )
-from agent_core.sessions.history import history_of
-from agent_core.tools.base import ToolSpec
-from tests.agent_core.sessions.talk import numbered
-from tests.doubles import ScriptedModel, Step, events_of, says
 
 ONCE, AGAIN = ToolCall(id="c1", name="once"), ToolCall(id="c2", name="again")
 CLIENTS = ToolCall(id="c3", name="theirs")

@@ -10,10 +10,12 @@ from agent_core.messages import Message, ToolCall
 from agent_core.names import SessionKey
 from agent_core.pairing import open_calls, paired
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import EndBody, Entry, body_of, end_entry, message_entry, run_entry, started_entry
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import EndBody
 from agent_core.tools.base import ToolSpec
 from tests.doubles import ScriptedModel, events_of, kinds, says
+from tests.entries import end_entry, message_entry, run_entry, started_entry
 
 ASKED = Message(id="u1", role="user", content="do it")
 CALLS = (ToolCall(id="c1", name="once"), ToolCall(id="c2", name="again"), ToolCall(id="c3", name="once"))

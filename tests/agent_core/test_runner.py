@@ -18,13 +18,15 @@ from agent_core.react.lane import Lane
 from agent_core.react.scope import Nowhere
 from agent_core.sessions import leases as leases_module
 from agent_core.sessions import writer as writer_module
-from agent_core.sessions.entries import Entry, message_entry
-from agent_core.sessions.history import History, history_of
+from agent_core.sessions.entries import Entry
+from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.standing import History
 from agent_core.sessions.store import Lease, LeaseLost
 from tests.agent_core.react.agents import add
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says
+from tests.entries import message_entry
 
 KEY = SessionKey(user_id="u", session_id="s")
 PLACES = [("acquire", 1), ("load", 1), *(("append", nth) for nth in range(1, 5))]
@@ -172,7 +174,7 @@ async def test_a_stop_ends_the_reading_of_a_long_session(monkeypatch: pytest.Mon
     """The thread goes on reading, and nobody waits for it."""
     reading, go = threading.Event(), threading.Event()
 
-    def slowly(entries: Sequence[Entry], agent: str) -> History:
+    def slowly(entries: Sequence[Entry], agent: str, lane: str) -> History:
         reading.set()
         assert go.wait(10)
         return history_of(entries, agent)

@@ -13,8 +13,9 @@ from agent_core import Agent, Engine, InvalidRequest, Tool, ToolContext, ToolErr
 from agent_core.events import Event, StateDelta, StateSnapshot, ToolResultEnd
 from agent_core.messages import Message, new_id
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import StateBody, body_of
+from agent_core.sessions.entries import body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import StateBody
 from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, patch_between, same_json
 from tests.doubles import ScriptedModel, calls, events_of, kinds, says
 

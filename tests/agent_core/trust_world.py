@@ -17,8 +17,9 @@ from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piec
 from agent_core.models.http import HttpClient
 from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry
-from agent_core.sessions.history import History, history_of
+from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.standing import History
 from agent_core.sessions.store import Lease
 from agent_core.tools.base import Pending, Tool, ToolSpec
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import end_entry, run_entry
 from agent_core.sessions.journal.anchor import ANCHOR_FILE
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import SessionPutBack, Store
 from tests.app.command.test_cli import environment
+from tests.entries import end_entry, run_entry
 from tests.missing import skip_without
 from tests.postgres import PostgresServer, postgres_server, postgres_url
 

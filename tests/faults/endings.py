@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import EndBody, body_of
+from agent_core.sessions.entries import body_of
+from agent_core.sessions.kinds import EndBody
 from agent_core.sessions.storage import open_store
 from tests.faults.client import asking, calling, finish, follow
 from tests.faults.gatehouse import Gatehouse

@@ -13,8 +13,9 @@ from typing import Any
 from agent_core.messages import Message
 from agent_core.names import SessionKey
 from agent_core.pairing import open_calls, paired
-from agent_core.sessions.entries import EndBody, Entry, MessageBody, body_of
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import EndBody, MessageBody
 from agent_core.sessions.store import Store
 from tests.serving import Frame
 

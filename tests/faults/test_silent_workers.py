@@ -11,11 +11,11 @@ import pytest
 from agent_core.messages import Message
 from agent_core.names import SessionKey
 from agent_core.sessions import heartbeat
-from agent_core.sessions.entries import message_entry
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Cancel
 from tests.app.doubles import until
+from tests.entries import message_entry
 from tests.postgres import postgres_url
 
 __all__ = ["postgres_url"]

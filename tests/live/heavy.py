@@ -17,8 +17,9 @@ from agent_core.messages import Message, ToolCall
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece
 from agent_core.pairing import result_of
 from agent_core.sessions.copies.portable import export_lines
-from agent_core.sessions.entries import Entry, message_entry, rewound_entry, run_entry, state_entry
+from agent_core.sessions.entries import Entry
 from tests.doubles import ScriptedModel, calls, says
+from tests.entries import message_entry, rewound_entry, run_entry, state_entry
 from tests.serving import run_input
 
 FRAME = 900_000

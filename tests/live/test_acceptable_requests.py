@@ -12,8 +12,9 @@ from agent_core.messages import Message, ToolCall
 from agent_core.models.openai_chat import OpenAIChat
 from agent_core.models.openai_messages import legal_id
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry
+from agent_core.sessions.entries import Entry
 from app.settings import Settings
+from tests.entries import end_entry, message_entry, run_entry
 from tests.live.strict_peer import faults_of, strict
 from tests.scripted import ScriptedUpstream, answer, calls, done, error, finish, says, tool_call
 from tests.serving import run, run_input, serving, text_of

@@ -10,10 +10,11 @@ from agent_core import Agent, tool
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message, ToolCall
 from agent_core.sessions.copies.portable import export_lines
-from agent_core.sessions.entries import Entry, answered_entry, asked_entry, end_entry, message_entry, run_entry
+from agent_core.sessions.entries import Entry
 from app.settings import Settings
 from tests.agent_core.sessions.talk import numbered
 from tests.doubles import ScriptedModel, says
+from tests.entries import answered_entry, asked_entry, end_entry, message_entry, run_entry
 from tests.serving import Frame, run_input, serving
 
 MEMORY = Settings(store="memory")

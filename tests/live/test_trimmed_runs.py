@@ -6,10 +6,10 @@ from agent_core import Agent
 from agent_core.errors import ModelError
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import message_entry, run_entry
 from app.settings import Settings
 from tests.app.doubles import Running, until
 from tests.doubles import ScriptedModel, says
+from tests.entries import message_entry, run_entry
 from tests.live.reattaching import CONTINUE, Numbered, Talker, client, frames, input_of, last_id, some, talking
 from tests.live.test_disconnects import quiet
 from tests.live.test_reattach import whole_run

@@ -11,9 +11,9 @@ import pytest
 from agent_core import Agent, Engine
 from agent_core.names import SessionKey
 from agent_core.react.scope import Nowhere
-from agent_core.sessions.entries import end_entry, run_entry, state_entry
 from app.settings import Settings
 from tests.doubles import ScriptedModel, says
+from tests.entries import end_entry, run_entry, state_entry
 from tests.live.heavy import SESSIONS, Sent, heavy_agents, heavy_cases
 from tests.postgres import fresh_database
 from tests.serving import serving

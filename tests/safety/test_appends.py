@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from agent_core import Agent, Engine, tool
 from agent_core.events import AgentEnd
-from agent_core.sessions.entries import Entry, titled_entry
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.sql.database_file import DATABASE
@@ -21,6 +21,7 @@ from tests.agent_core.sessions.sql.sqlite_stores import held_up, keeper_of, open
 from tests.agent_core.sessions.stores import entry, fails, take
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, calls, events_of, says
+from tests.entries import titled_entry
 from tests.safety.recording import KEY, RecordingStore, sqlite
 
 SIDE_BY_SIDE = 8

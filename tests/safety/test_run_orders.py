@@ -13,22 +13,14 @@ from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message, ToolCall
 from agent_core.names import SessionKey
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import (
-    AnsweredBody,
-    AskedBody,
-    Body,
-    EndBody,
-    Entry,
-    MessageBody,
-    RunBody,
-    entry_of,
-    titled_entry,
-)
+from agent_core.sessions.entries import Entry, entry_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.kinds import AnsweredBody, AskedBody, Body, EndBody, MessageBody, RunBody
 from tests.app.doubles import until
 from tests.app.runs.test_registry import finish, runs, start
 from tests.doubles import Collected, ScriptedModel, Step, calls, events_of, says
+from tests.entries import titled_entry
 from tests.safety.recording import KEY, RecordingStore
 
 USER = Message(id="u1", role="user", content="go")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from agent_core.edits import edit_of, told_edit, with_edit
+from agent_core.edits import told_edit, with_edit
 from agent_core.events import Custom, ToolResultEnd
 from agent_core.guards.digests import noted
 from agent_core.guards.watch import BLOCKED, Trip
@@ -14,7 +14,8 @@ from agent_core.pairing import result_of
 from agent_core.react.calls.tool_call import Outcome, not_kept
 from agent_core.react.changes import StateChange, StateEdit, change_by
 from agent_core.react.lane import Lane
-from agent_core.sessions.entries import AskedBody, Entry, now_ms
+from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.kinds import AskedBody
 from agent_core.tools.base import Pending
 
 LONGEST_ERROR = 100
@@ -57,12 +58,8 @@ def _state_entries(lane: Lane, change: StateChange | None) -> list[Entry]:
 def make_result(lane: Lane, reply_id: str, call: ToolCall, outcome: Outcome) -> Message:
     """The result, followed by what the guards tell the model."""
     assert not isinstance(outcome.content, Pending)
-    result = with_edit(result_of(call, outcome.status, outcome.content), edit_for(lane, call))
+    result = with_edit(result_of(call, outcome.status, outcome.content), lane.history.edit_of(call))
     return watched(lane, replace(result, error=outcome.error[:LONGEST_ERROR]), reply_id)
-
-
-def edit_for(lane: Lane, call: ToolCall) -> str:
-    return edit_of(call, lane.history.asked, lane.history.decisions)
 
 
 def watched(lane: Lane, result: Message, reply_id: str = "") -> Message:
@@ -88,7 +85,7 @@ async def store_wait(lane: Lane, call: ToolCall, pending: Pending, edit: StateEd
         kind="waiting",
         call_id=call.id,
         name=call.name,
-        arguments=edit_for(lane, call) or call.arguments,
+        arguments=lane.history.edit_of(call) or call.arguments,
         message=f"{call.name} waits for a result from outside.",
         created_at=now_ms(),
         operation_id=pending.operation_id,

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent_core.messages import Message, ToolCall
-from agent_core.sessions.history import History
+from agent_core.sessions.standing import History
 from agent_core.sessions.tree import Node, messages_of
 from agent_core.shortened import shows
 

@@ -21,17 +21,9 @@ from agent_core.react.opening.client_calls import answered, waiting_for_client
 from agent_core.react.opening.decisions import Decided, decided, settled
 from agent_core.react.opening.report import tell_opening, tell_what_there_is
 from agent_core.react.opening.request import Asked, Intake, read_request
-from agent_core.sessions.entries import (
-    EndBody,
-    MessageBody,
-    RewoundBody,
-    RunBody,
-    TitledBody,
-    entry_of,
-    now_ms,
-    weight_of,
-)
+from agent_core.sessions.entries import entry_of, now_ms, weight_of
 from agent_core.sessions.history import state_since
+from agent_core.sessions.kinds import EndBody, MessageBody, RewoundBody, RunBody, TitledBody
 from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, messages_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from agent_core.checking.arguments import misfits_of
-from agent_core.edits import edit_of, same_arguments, with_edit
+from agent_core.edits import same_arguments, with_edit
 from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_member
 from agent_core.messages import Message, ToolCall
@@ -16,7 +16,8 @@ from agent_core.pairing import open_calls, result_of
 from agent_core.react.calls.tool_call import capped
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.sessions.entries import AnsweredBody, Entry, now_ms
+from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.kinds import AnsweredBody
 from agent_core.tools.complaints import DOES_NOT_FIT, Misfits
 
 logger = logging.getLogger(__name__)
@@ -99,13 +100,12 @@ def settled(lane: Lane, messages: Sequence[Message], answers: Decided, *, said: 
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
-    decisions = lane.history.decisions | answers.decisions
     clients = {call.id for call in waiting_for_client(messages, lane.tools, lane.history.not_the_clients)}
     for call in open_calls(messages):
         if call.id not in clients:
             result = _result(lane, call, answers, said=said, moved_on=moved_on)
             if result is not None:
-                results.append(with_edit(result, edit_of(call, lane.history.asked, decisions)))
+                results.append(with_edit(result, lane.history.edit_of(call, answers.decisions)))
     return results
 
 
@@ -119,11 +119,11 @@ def _result(lane: Lane, call: ToolCall, answers: Decided, *, said: bool, moved_o
         return _waited(call, decision, said)
     started = call.id in history.started
     if started and not getattr(lane.tools.get(call.name), "idempotent", False):  # a user's own Tool may not have it
-        return result_of(call, "interrupted")
+        return history.unrun(call)
     if interrupt is not None and decision is None:
-        return result_of(call, "not_run", "The user went on without answering.") if said else None
+        return history.unrun(call, "The user went on without answering.", began=False) if said else None
     if moved_on and (decision is None or decision.kind == "approved"):
-        return result_of(call, "interrupted" if started else "not_run")
+        return history.unrun(call)
     return None
 
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message
 from agent_core.react.opening.align import RULES, Place, Placing
-from agent_core.sessions.entries import Origin
-from agent_core.sessions.history import History, PastRun
+from agent_core.sessions.standing import History, Origin, PastRun
 from agent_core.sessions.tree import Node
 
 DONE = frozenset({"completed", "max_iterations", "approval", "waiting", "client_tools"})

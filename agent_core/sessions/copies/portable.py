@@ -19,9 +19,11 @@ from msgspec.structs import replace
 from agent_core.clock import utc_now
 from agent_core.errors import InvalidRequest
 from agent_core.names import RUN_ID, is_plain
-from agent_core.sessions.copies.fork import Standing
-from agent_core.sessions.copies.validate import LONGEST_CALL_ID, Scrutiny, Wrong
-from agent_core.sessions.entries import BODIES, Body, Entry, body_of, copied
+from agent_core.sessions.checks import LONGEST_CALL_ID, SoFar, Wrong
+from agent_core.sessions.copies.fork import closing
+from agent_core.sessions.entries import Entry, body_of, copied
+from agent_core.sessions.history import take
+from agent_core.sessions.kinds import KINDS, Body
 
 VERSION: Final = 1
 
@@ -80,19 +82,19 @@ def import_entries(data: bytes) -> list[Entry]:
         lines.pop()
     if len(lines) - 1 > MOST_ENTRIES:
         raise InvalidRequest(f"At most {MOST_ENTRIES} entries can be imported, and there are {len(lines) - 1}.")
-    scrutiny = Scrutiny(Standing())
+    so_far = SoFar()
     entries: list[Entry] = []
     number = 1
     try:
         _check_header(lines[0] if lines else b"")
         for number, line in enumerate(lines[1:], start=2):
-            entries.append(_entry(_members(line), number - 1, scrutiny))
+            entries.append(_entry(_members(line), number - 1, so_far))
         if not entries:
             number = 2
             raise Wrong("is missing: there must be at least one entry.")
     except Wrong as wrong:
         raise InvalidRequest(f"line {number}: {wrong}", f"line {number}") from None
-    entries += (copied(entry, body_of(entry)) for entry in scrutiny.standing.closing())
+    entries += closing(so_far.standing, so_far.standing)
     return [replace(entry, seq=seq) for seq, entry in enumerate(entries, start=1)]
 
 
@@ -105,7 +107,7 @@ def _check_header(line: bytes) -> None:
         raise Wrong(f"version must be {VERSION}.")
 
 
-def _entry(members: dict[str, Any], seq: int, scrutiny: Scrutiny) -> Entry:
+def _entry(members: dict[str, Any], seq: int, so_far: SoFar) -> Entry:
     given = members.get("seq")
     if isinstance(given, bool) or given != seq:
         raise Wrong(f"seq must be {seq}.")
@@ -115,14 +117,16 @@ def _entry(members: dict[str, Any], seq: int, scrutiny: Scrutiny) -> Entry:
     run_id = members.get("runId")
     if not isinstance(run_id, str) or not RUN_ID.fullmatch(run_id):
         raise Wrong("runId must be 1 to 64 of A-Z a-z 0-9 . _ : -.")
-    kind = next((each for each in BODIES if each == members.get("kind")), None)
+    kind = next((each for each in KINDS if each == members.get("kind")), None)
     if kind is None:
-        raise Wrong(f"kind must be one of {', '.join(BODIES)}.")
+        raise Wrong(f"kind must be one of {', '.join(KINDS)}.")
     entry = Entry(seq=seq, lane=lane, run_id=run_id, kind=kind, body=orjson.dumps(members.get("body")))
+    so_far.standing.lane = lane
     body = _body(entry)
-    body = scrutiny.examine(body)
-    scrutiny.standing.take(entry, body)
-    if scrutiny.standing.switched > MOST_SWITCHED:
+    body.check()
+    body = body.fit(so_far)
+    take(so_far.standing, entry, body)
+    if so_far.standing.switched > MOST_SWITCHED:
         raise Wrong("the conversation goes back too often over too much for it to be read in time.")
     # Written anew: of what was brought, only what we know is kept.
     return copied(entry, body)

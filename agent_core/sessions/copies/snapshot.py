@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import msgspec
 
 from agent_core.sessions.copies.fork import copy_entries
-from agent_core.sessions.entries import Entry, EntryKind
+from agent_core.sessions.entries import Entry
 
 
 class _Line(msgspec.Struct, array_like=True):
     """An entry in a snapshot; its number is given anew."""
 
     run_id: str
-    kind: EntryKind
+    kind: str
     body: msgspec.Raw
     lane: str
 

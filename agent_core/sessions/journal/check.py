@@ -5,12 +5,13 @@ The values are as the database has them: whoever altered an entry may have alter
 
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import MsgspecError
 
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, TitledBody, body_of
+from agent_core.sessions.entries import Entry, title_in
 from agent_core.sessions.journal.chain import Journal
 
 UNLIKE = (AttributeError, TypeError, ValueError, struct.error)
@@ -86,13 +87,8 @@ class ChainCheck:
             if seq == self._seq and tip != self._tip:
                 # The mac is right and was made with the key: the session was put back, and went on.
                 self._fault = seq, "is not the one that the anchor has seen"
-        if raw[4] == "titled":
-            try:
-                body = body_of(_entry(raw, self._seq))
-            except MsgspecError:
-                return
-            if isinstance(body, TitledBody):
-                self._title = body.title
+        with suppress(MsgspecError):
+            self._title = title_in([_entry(raw, self._seq)]) or self._title
 
     def _seek(self, raw: Any) -> None:
         """Behind the first fault: is this the entry that should stand there? Its mac proves it."""

@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import MsgspecError
 
-from agent_core.sessions.entries import Entry, StateBody, body_of
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.journal.check import UNLIKE, Fault
-from agent_core.sessions.patches import Patch
-from agent_core.sessions.state import apply_fitting
+from agent_core.sessions.kinds import StateBody
+from agent_core.sessions.state import StateChanges
 
 
 class StateCheck:
@@ -15,27 +15,20 @@ class StateCheck:
     of the state does not fit what was before it. Only what is behind the last whole value counts, as in a history."""
 
     def __init__(self) -> None:
-        self._value: Any = None
-        self._patches: list[tuple[Any, Patch]] = []
+        self._changes = StateChanges()
 
     def take(self, raw: Any) -> None:
-        if raw[4] != "state":
+        if raw[4] != StateBody.kind:
             return
         try:
-            body = body_of(Entry(run_id="", kind="state", body=raw[5]))
+            body = body_of(Entry(run_id="", kind=StateBody.kind, body=raw[5]))
         except (MsgspecError, *UNLIKE):
             return  # it was altered: the chain says so
-        assert isinstance(body, StateBody)
-        if body.patch is None:
-            self._value = body.value
-            self._patches.clear()
-        else:
-            self._patches.append((raw[1], body.patch))
+        if isinstance(body, StateBody):
+            self._changes.take(body.value, body.patch, raw[1])
 
     def end(self) -> Fault | None:
-        _, misfits = apply_fitting(self._value, [patch for _, patch in self._patches])
+        _, misfits = self._changes.apply_fitting()
         if not misfits:
             return None
-        return self._patches[misfits[0]][
-            0
-        ], "is a change of the state that does not fit what was before it, and is passed over"
+        return misfits[0], "is a change of the state that does not fit what was before it, and is passed over"

@@ -14,7 +14,7 @@ from sqlalchemy.util import await_only
 
 from agent_core.errors import RunError
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, TitledBody, body_of
+from agent_core.sessions.entries import Entry, title_in
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.sql import statements
@@ -121,7 +121,7 @@ def append(
         "old_head": lease.head,
         "new_head": lease.head + len(rows),
         "new_tip": tip,
-        "new_title": _title_of(entries),
+        "new_title": title_in(entries),
         "heartbeat": None if free else lease.owner,
         "at": at,
     }
@@ -262,17 +262,6 @@ def _give_way(conn: Connection) -> None:
     """Let others have a turn, where this is not a thread of its own."""
     if conn.dialect.is_async:
         await_only(asyncio.sleep(0))
-
-
-def _title_of(entries: Sequence[Entry]) -> str | None:
-    """The title that the entries give the session; None where they give none."""
-    title = None
-    for entry in entries:
-        if entry.kind == "titled":
-            body = body_of(entry)
-            assert isinstance(body, TitledBody)
-            title = body.title
-    return title
 
 
 def _info(session_id: str, title: str, created_at: int, updated_at: int, head: int, row: int) -> SessionInfo:

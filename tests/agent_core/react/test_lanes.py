@@ -12,7 +12,8 @@ from agent_core.events import Custom, Event
 from agent_core.messages import Message
 from agent_core.react.lane import Lane
 from agent_core.run import Run
-from agent_core.sessions.entries import MessageBody, body_of
+from agent_core.sessions.entries import body_of
+from agent_core.sessions.kinds import MessageBody
 from agent_core.sessions.store import LeaseLost, Store
 from tests.agent_core.sessions.stores import KEY, opened, take
 from tests.doubles import Collected, ScriptedModel, says

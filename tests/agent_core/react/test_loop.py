@@ -17,11 +17,11 @@ from agent_core.names import SessionKey
 from agent_core.react.loop import BROKEN_OFF, NO_ANSWER, NO_SUMMARY, summarize
 from agent_core.react.turn import CLOSING
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import message_entry, started_entry
 from agent_core.tools.function import tool
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import agent_of, results, stored
 from tests.doubles import Collected, ScriptedModel, calls, events_of, kinds, says
+from tests.entries import message_entry, started_entry
 
 
 async def test_an_answer_ends_the_run_at_once() -> None:

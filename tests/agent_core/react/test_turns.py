@@ -26,22 +26,15 @@ from agent_core.names import SessionKey
 from agent_core.pairing import open_calls, paired
 from agent_core.run import Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import (
-    EndBody,
-    Entry,
-    RunBody,
-    body_of,
-    end_entry,
-    message_entry,
-    rewound_entry,
-    run_entry,
-)
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.kinds import EndBody, RunBody
 from agent_core.tools.base import Pending, ToolSpec
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import stored
 from tests.doubles import Collected, ScriptedModel, Step, calls, says
+from tests.entries import end_entry, message_entry, rewound_entry, run_entry
 
 PICK = ToolSpec(name="pick", description="The client's.")
 HONEST = "I found no more than this."

@@ -15,25 +15,17 @@ from agent_core.names import SessionKey
 from agent_core.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions import writer as writer_module
-from agent_core.sessions.entries import (
-    Entry,
-    MessageBody,
-    body_of,
-    end_entry,
-    message_entry,
-    run_entry,
-    started_entry,
-    state_entry,
-    titled_entry,
-)
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
+from agent_core.sessions.kinds import MessageBody
 from agent_core.sessions.state import LARGEST_STATE
 from agent_core.sessions.store import Lease
 from agent_core.sessions.writer import Writer
 from agent_core.tools.base import ToolSpec
 from tests.agent_core.test_state import said, stored
 from tests.doubles import Collected, ScriptedModel, calls, events_of, says
+from tests.entries import end_entry, message_entry, run_entry, started_entry, state_entry, titled_entry
 
 KEY = SessionKey(user_id="u", session_id="s")
 

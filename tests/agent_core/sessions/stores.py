@@ -11,12 +11,13 @@ from sqlalchemy import text
 from agent_core.errors import RunError
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, message_entry
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Lease, Store
+from tests.entries import message_entry
 from tests.postgres import fresh_database
 
 KEY = SessionKey(user_id="u", session_id="s")

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from agent_core.messages import Message, ToolCall
 from agent_core.pairing import result_of
-from agent_core.sessions.entries import Entry, body_of, copied, message_entry
+from agent_core.sessions.entries import Entry, body_of, copied
+from tests.entries import message_entry
 
 CALL = ToolCall(id="c1", name="look_up", arguments='{"word":"a"}')
 OTHER = ToolCall(id="c2", name="look_up")

@@ -13,13 +13,13 @@ from agent_core.messages import Message
 from agent_core.models.base import TextPiece
 from agent_core.names import SessionKey
 from agent_core.sessions import leases as leases_module
-from agent_core.sessions.entries import message_entry
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
 from agent_core.sessions.store import Cancel, Lease, LeaseLost
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, events_of, says
+from tests.entries import message_entry
 
 KEY = SessionKey(user_id="u", session_id="s")
 CANCEL = Cancel(key=KEY, fence=1)

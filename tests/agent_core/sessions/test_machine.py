@@ -13,7 +13,6 @@ from sqlalchemy import create_engine
 
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import end_entry, message_entry, rewound_entry, run_entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
@@ -23,6 +22,7 @@ from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import Lease, LeaseLost
 from tests.agent_core.sessions.stores import die
+from tests.entries import end_entry, message_entry, rewound_entry, run_entry
 
 SESSIONS = st.sampled_from([SessionKey(user_id="u", session_id="one"), SessionKey(user_id="u", session_id="two")])
 WORKERS = st.sampled_from(["ann", "bob", "cid"])

@@ -8,11 +8,12 @@ import pytest
 
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message, ToolCall
-from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry, titled_entry
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.sql import transactions
 from agent_core.sessions.store import Lease, LeaseLost, Store
 from tests.agent_core.sessions.stores import KEY, entry, fill, key, names, opened, said, stop_clock, take, texts
+from tests.entries import end_entry, message_entry, run_entry, titled_entry
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

@@ -16,10 +16,10 @@ from click.testing import CliRunner, Result
 
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import end_entry, message_entry, run_entry, titled_entry
 from agent_core.sessions.storage import open_store
 from agent_core.sessions.store import SessionPutBack
 from app.command.sessions import sessions
+from tests.entries import end_entry, message_entry, run_entry, titled_entry
 from tests.postgres import PostgresServer, fresh_database, postgres_server
 
 KEY = "a key for the journal of the tests"

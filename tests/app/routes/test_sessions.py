@@ -12,12 +12,13 @@ from agent_core import Agent
 from agent_core.errors import RunError
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, run_entry, state_entry, titled_entry
+from agent_core.sessions.entries import Entry
 from app.main import create_app
 from app.routes import transfers
 from app.settings import Settings
 from tests.agent_core.sessions.talk import CALL, answered, said, user
 from tests.app.doubles import Running, running
+from tests.entries import run_entry, state_entry, titled_entry
 
 AGENTS = [Agent("a", "fake:fake"), Agent("b", "fake:fake")]
 JSON = {"content-type": "application/json"}

@@ -19,8 +19,10 @@ from agent_core.models.base import ModelRequest
 from agent_core.names import SessionKey
 from agent_core.run import Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import MessageBody, body_of
-from agent_core.sessions.history import History, history_of
+from agent_core.sessions.entries import body_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import MessageBody
+from agent_core.sessions.standing import History
 from agent_core.tools.base import ToolSpec
 from agent_core.tools.function import tool
 from tests.doubles import Collected, ScriptedModel, calls, says

@@ -10,20 +10,11 @@ from agent_core.errors import InvalidRequest
 from agent_core.messages import ToolCall
 from agent_core.pairing import open_calls
 from agent_core.sessions.copies.fork import fork_entries
-from agent_core.sessions.entries import (
-    EndBody,
-    Entry,
-    ForkedBody,
-    body_of,
-    end_entry,
-    rewound_entry,
-    run_entry,
-    started_entry,
-    state_entry,
-    titled_entry,
-)
+from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import EndBody, ForkedBody
 from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, marked, numbered, said, user
+from tests.entries import end_entry, rewound_entry, run_entry, started_entry, state_entry, titled_entry
 
 
 def forked(entries: Sequence[Entry], message_id: str, agent: str = "a") -> list[Entry]:

@@ -13,12 +13,14 @@ from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.pairing import open_calls
 from agent_core.sessions.copies.portable import LARGEST_LINE, MOST_SIGNS, export_lines, import_entries
-from agent_core.sessions.entries import (
-    Entry,
-    StateBody,
+from agent_core.sessions.entries import Entry, body_of
+from agent_core.sessions.history import history_of
+from agent_core.sessions.kinds import StateBody
+from agent_core.sessions.state import LARGEST_STATE
+from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, marked, numbered, said, user
+from tests.entries import (
     answered_entry,
     asked_entry,
-    body_of,
     end_entry,
     forked_entry,
     message_entry,
@@ -28,9 +30,6 @@ from agent_core.sessions.entries import (
     state_entry,
     titled_entry,
 )
-from agent_core.sessions.history import history_of
-from agent_core.sessions.state import LARGEST_STATE
-from tests.agent_core.sessions.talk import CALL, OTHER, answered, kinds_of, marked, numbered, said, user
 
 ASKED = Interrupt(id="i1", kind="approval", call_id="c1", name="look_up", message="May I?", expires_at=2**40)
 

@@ -12,13 +12,14 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, insert
 
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import Entry, end_entry, message_entry, run_entry, titled_entry
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.report import Report
 from agent_core.sessions.journal.verify import verify
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.tables import entries, meta, sessions, tombstones
+from tests.entries import end_entry, message_entry, run_entry, titled_entry
 
 JOURNAL = Journal(b"k" * 32)
 EXTRA = Entry(run_id="r9", kind="message", body=b'{"agent":"a","message":{}}')

@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import insert
 
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import state_entry
 from agent_core.sessions.journal.anchor import Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.report import LISTED
 from agent_core.sessions.journal.verify import OtherKey
 from agent_core.sessions.sql.tables import entries, sessions
 from tests.agent_core.sessions.journal.books import JOURNAL, Book, delete, new_book, written
+from tests.entries import state_entry
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ import asyncio, sys
 from pathlib import Path
 from agent_core.messages import Message
 from agent_core.names import SessionKey
-from agent_core.sessions.entries import message_entry
+from tests.entries import message_entry
 from agent_core.sessions.storage import open_store
 
 async def work(store, number):
