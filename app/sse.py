@@ -6,19 +6,17 @@ stream at two line feeds and fails at CRLF.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator
 from time import monotonic
-from typing import Protocol
 
 from sse_starlette.event import ServerSentEvent
 from sse_starlette.sse import EventSourceResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.aside import SMALL
-from agent_core.events import Event
 from app.connection import TRANSPORT
-from app.runs.feeding import fed, weight_of
 from app.runs.run import Attached
+from app.runs.wire import Rejoin, Wire, fed
 
 logger = logging.getLogger(__name__)
 
@@ -26,21 +24,6 @@ WRITE = 64 * 1024
 """Bytes of one write at most."""
 
 HEADERS = {"Cache-Control": "no-cache, no-transform"}
-
-
-class Wire(Protocol):
-    """What makes bytes of events: one per reader, with the state of its stream."""
-
-    @property
-    def finished(self) -> bool: ...
-
-    def feed(self, events: Sequence[Event]) -> bytes: ...
-
-    def end(self) -> bytes: ...
-
-
-Rejoin = Callable[[Sequence[Event], int], bytes]
-"""Goes on behind the event of that number, from a snapshot of what was before."""
 
 
 class RunStream(EventSourceResponse):
@@ -147,23 +130,22 @@ class StallWatch:
 async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | None) -> AsyncGenerator[bytes, None]:
     for piece in pieces(held):
         yield piece
-    reader, aside = served.reader, served.run.aside
+    source, aside = served.source, served.run.aside
     while not wire.finished:
-        read = reader.weight
-        events = await reader.batch()
-        missed = reader.missed()
+        events = await source.batch()
+        missed = source.missed()
         if missed is not None and rejoin is not None:
-            for piece in pieces(await aside(weight_of(missed.events), rejoin, missed.events, missed.number)):
+            for piece in pieces(await aside(missed.weight, rejoin, missed.events, missed.number)):
                 yield piece
         ended = not events and missed is None
-        weight = reader.weight - read
+        weight = source.weight
         made = wire.end() if ended else wire.feed(events) if weight <= SMALL else await fed(wire, events, weight, aside)
         for piece in pieces(made):
             yield piece
         served.since = monotonic()
         if ended:
             return
-        if reader.behind:
+        if source.behind:
             await asyncio.sleep(0)  # a connection that is gone takes everything without waiting
 
 

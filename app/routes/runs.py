@@ -14,9 +14,9 @@ from agent_core.names import RUN_ID, SESSION_ID, SessionKey
 from agent_core.stored import StoredRun
 from app.auth import user_of
 from app.errors import RETRY_SECONDS, NotFound, error_answer
-from app.runs.feeding import weight_of
 from app.runs.reattach import NeverSent, resume
 from app.runs.run import ServedRun
+from app.runs.source import Snapshot
 from app.services import services_of
 from app.sse import HEADERS, RunStream, pieces
 from converters.agui.decode import AguiRequest
@@ -137,9 +137,9 @@ async def _from_store(
     converters = [make() for make in services_of(request).converters]
     dialect, reasoning = (dialect_of(past.client), False) if asked is None else (asked.dialect, asked.reasoning)
     wire = AguiStream(key.session_id, run_id, dialect, converters, reasoning=reasoning)
-    number = (past.last or UNKNOWN) - 1
+    snapshot = Snapshot.of((past.last or UNKNOWN) - 1, past.snapshot)
     aside = services_of(request).engine.aside
-    told = await aside(weight_of(past.snapshot), wire.rejoin, past.snapshot, number, marked=False)
+    told = await aside(snapshot.weight, wire.rejoin, snapshot.events, snapshot.number, marked=False)
     data = told + wire.feed([past.end])
 
     def writes() -> Iterator[bytes]:

@@ -17,22 +17,22 @@ async def batches_of(
     Raises ClientDisconnect when the client leaves, which a handler that waits for something else would
     not notice.
     """
-    reader = attached.reader
+    source = attached.source
     over = False
 
     def end() -> None:
         nonlocal over
         over = True
-        reader.wake()
+        source.wake()
 
     timer = asyncio.get_running_loop().call_later(seconds, end) if seconds is not None else None
     gone = asyncio.ensure_future(_gone(request))
-    # Both only wake the reader: cancelling its wait could lose events that it had taken already.
-    gone.add_done_callback(lambda _: reader.wake())
+    # Both only wake the source: cancelling its wait could lose events that were taken already.
+    gone.add_done_callback(lambda _: source.wake())
     try:
-        while events := await reader.batch(lambda: gone.done() or over):
+        while events := await source.batch(lambda: gone.done() or over):
             yield events
-        if gone.done() and not reader.at_end:
+        if gone.done() and not source.at_end:
             raise ClientDisconnect
     finally:
         gone.cancel()

@@ -1,18 +1,39 @@
-"""A run's events between the run, which writes them, and whoever reads them.
+"""A run's events, between the run that writes them and those who read them.
 
-The log holds internal events; each reader makes its own wire format of them. Since it stands between
-the two, everything that is ready goes out in one write: under load the frames gather here, and when the
-server is idle each leaves at once, with no timer.
+What the log is for. A run writes internal events; each reader makes its own wire format of them, at its own pace. What
+is ready when a reader comes goes out in one write. Under load, events gather here; an idle server sends each at once.
+No timer is needed for either.
 
-Events are numbered from 1.
+Numbers. Events are numbered from 1. A position is the number of the last event that somebody has, 0 before the first.
+
+What is held. `_events` is a stretch of the run: the events behind position `_first`, up to the last.
+- A log that is not kept holds what its slowest reader has not read. Without readers it holds nothing, and counts.
+- A kept log also holds what later readers are to get: all events behind the position `_kept.number`.
+
+Trimming. When what is kept weighs more than `most`, a snapshot of the run takes the place of all events so far. The
+snapshot becomes `_kept`, and later readers begin with it. Present readers go on with their events, which are held until
+they have read them. This would need memory without bound where the run does not wait for readers: there a reader that
+lags by more than LAG gets the snapshot as well.
+
+Weights. `_weights[i]` is what all events before `_events[i]` weigh together; so the list has one item more than
+`_events`. Every question about bytes is the difference of two items:
+
+    what is held                    _weights[-1] - _weights[0]
+    how far a reader lags           _weights[-1] - _weights[its position - _first]
+    what a batch weighs             the reader's item after it, minus the one before it
+    what was kept since a snapshot  _weights[-1] - _weights[_kept.number - _first]
+
+They are cumulative because of this: each event is weighed once, when it is written, and no counter of bytes has to
+be kept in step with the events, with the readers or with another counter. Only differences mean something, so the
+list is cut together with `_events` and never counted anew.
 """
 
 import asyncio
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from agent_core.events import OVERHEAD, AgentEnd, Event, FinalOutput, RunFailed, TextDelta
+from app.runs.source import Snapshot
 
 LAG = 256 * 1024
 """Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
@@ -25,30 +46,24 @@ RUN = 2_500
 """What a run that is kept weighs beside its events, in bytes: its task, its log and its names, as measured."""
 
 BATCH = 64
-"""Events that a reader takes at once from a log that is kept: a replay must not hold up everybody else."""
+"""Events that a reader takes at once from a log that others need too: a replay must not hold up everybody else."""
 
 STEP = 16 * 1024
 """Bytes by which a kept log grows before it says so."""
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What all events up to `number` amount to, told in other events, which are few."""
-
-    number: int
-    events: tuple[Event, ...]
+BEGINNING = Snapshot(0, (), 0)
+"""The run before its first event."""
 
 
 class Log:
-    """The events of one run that its readers have not read yet, and nothing more; with `keep` all of them,
-    for readers that come later.
+    """The events of one run that its readers have not read yet; with `keep` all of them, for later readers.
 
-    - holds: the run is held up while the slowest reader lags by more than LAG
-    - snapshot: tells what the events so far amount to; with it, a kept log that weighs more than `most`
-      (KEPT where None) bytes is trimmed, and without it no longer kept
-    - grown: called with the bytes by which what is kept grew or shrank, now and then
+    - holds: the run is to wait while the slowest reader lags by more than LAG
+    - snapshot: tells what the events so far amount to; without it a kept log that grows too long is kept no more
+    - most: bytes of events after which a kept log is trimmed, KEPT where None
+    - grown: called with the bytes by which what is kept grew or shrank, once in STEP bytes and whenever it shrinks
 
-    It is a Sink. Where nobody reads any more and nothing is kept, events are dropped and nobody waits.
+    It is a Sink. Where nobody reads and nothing is kept, events are dropped and nobody waits.
     """
 
     def __init__(
@@ -61,26 +76,29 @@ class Log:
         grown: Callable[[int], None] | None = None,
     ) -> None:
         self.ended = False
-        self._keep = keep
         self._holds = holds
         self._take_snapshot = snapshot
         self._most = KEPT if most is None else most
         self._grown = grown
+        self._reported = 0  # what `grown` was told in all
         self._events: list[Event] = []
-        self._weight = 0  # of all events so far
-        self._first, self._base = 0, 0  # how many events are not there any more, and what they weighed
-        self._start, self._since = 0, 0  # the same of those that a later reader does not get
-        self._snapshot: Snapshot | None = None  # which it gets instead
-        self._snapshot_weight = 0
-        self._counted = 0  # what `grown` was told in all
-        self._mark = min(STEP, self._most) if keep else sys.maxsize
-        self._slowest = 0  # the weight of those events that the slowest reader has read
+        self._weights = [0]
+        self._first = 0
+        self._kept = BEGINNING if keep else None
+        self._mark = min(STEP, self._most) if keep else sys.maxsize  # the weight beyond which `_grow` is called
         self._readers: list[Reader] = []
         self._room: asyncio.Event | None = None
 
     @property
     def full(self) -> bool:
-        return self._holds and bool(self._readers) and self._weight - self._slowest > LAG
+        weights = self._weights
+        far = weights[-1] - LAG
+        if weights[0] >= far or not self._holds:
+            return False
+        for reader in self._readers:
+            if weights[reader.position - self._first] < far:
+                return True
+        return False
 
     @property
     def attended(self) -> bool:
@@ -100,47 +118,48 @@ class Log:
     @property
     def keeps(self) -> bool:
         """Whether there will be something for later readers."""
-        return self._keep
+        return self._kept is not None
 
     @property
     def readable(self) -> bool:
         """Whether a new reader would learn everything, if only from a snapshot."""
-        return self._keep or self.whole or not self.ended
+        return self._kept is not None or self.whole or not self.ended
 
     @property
     def whole(self) -> bool:
         """Whether a new reader would get every event from the first on."""
-        return (self._start if self._keep else self._first) == 0
+        return (self._first if self._kept is None else self._kept.number) == 0
 
     @property
     def size(self) -> int:
-        """The bytes that are kept for later readers, with what the run itself takes."""
-        return self._weight - self._base + self._snapshot_weight + RUN if self._keep else 0
+        """The bytes that are kept for later readers, with what the run itself takes; 0 where nothing is kept."""
+        return 0 if self._kept is None else self._weight_behind(self._first) + self._kept.weight + RUN
 
     def emit(self, event: Event) -> None:
         if self.ended:
             return
         kind = event.__class__
-        if kind is AgentEnd or kind is RunFailed:
-            self.ended = True
-            self._mark = min(self._mark, self._weight)
-        if not (self._readers or self._keep):
-            self._first += 1
-            if self.ended:
-                self._take_snapshot = None
-            return
-        self._events.append(event)
         if kind is TextDelta:
-            self._weight += OVERHEAD + len(event.text)  # type: ignore[attr-defined]
+            weight = OVERHEAD + len(event.text)  # type: ignore[attr-defined]
         else:
             weight = event.weight
-            self._weight += weight
             if kind is FinalOutput:
                 self._most += weight  # it repeats what was said: that is no reason for a snapshot
-        if self._weight > self._mark:
-            self._grow()
-        for reader in self._readers:
-            reader.wake()
+            elif kind is AgentEnd or kind is RunFailed:
+                self.ended = True
+                self._take_snapshot = None  # it holds the run, which is over
+                self._mark = -1
+        if self._readers or self._kept is not None:
+            total = self._weights[-1] + weight
+            self._weights.append(total)
+            self._events.append(event)
+            if total > self._mark:
+                self._grow()
+            for reader in self._readers:
+                if reader.waiter is not None:
+                    reader.wake()
+        else:
+            self._first += 1
 
     async def room(self) -> None:
         while self.full:
@@ -149,65 +168,52 @@ class Log:
             await self._room.wait()
 
     def trim(self) -> None:
-        """Keep a snapshot instead of the events so far. A reader that lags by more than LAG gets it too, unless
-        the run is held up for readers; one that lags less keeps its events. A log that has ended, or is not
-        kept, stays as it is."""
-        if self.ended or not self._keep:
+        """Keep a snapshot in place of the events so far. A log that has ended, or is not kept, stays as it is."""
+        if self.ended or self._kept is None:
             return
-        if self._take_snapshot is None:
-            self._keep = False
-        else:
-            self._snapshot = Snapshot(self.count, self._take_snapshot())
-            self._snapshot_weight = sum(event.weight for event in self._snapshot.events)
-            self._start, self._since = self.count, self._weight
+        self._kept = None if self._take_snapshot is None else Snapshot.of(self.count, self._take_snapshot())
+        if self._kept is not None and not self._holds:
             for reader in self._readers:
-                if not self._holds and self._weight - reader.weight > LAG:
-                    reader.overtake(self._snapshot, self._weight)
-        self._settle()
-        self._count()
+                if self._weight_behind(reader.position) > LAG:
+                    reader.skip_to(self._kept)
+        self._let_go()
+        self._report()
 
     def drop(self) -> None:
-        """Keep nothing for later readers from now on; those that are there keep what they have not read."""
-        self._keep = False
-        self._snapshot = None
-        self._settle()
-        self._count()
+        """Keep nothing for later readers from now on. Present readers keep what they have not read."""
+        self._kept = None
+        self._let_go()
+        self._report()
         self._grown = None
 
     def reader(self) -> "Reader":
-        """A new reader, which begins at the first event that is kept; where there were others before it,
-        with a snapshot of them, if there can be one."""
-        if self._keep:
-            reader = Reader(self, self._start, self._since, self._snapshot)
-        elif self._first and self._take_snapshot is not None and not self.ended:
-            reader = Reader(self, self.count, self._weight, Snapshot(self.count, self._take_snapshot()))
-        else:
-            reader = Reader(self, self._first, self._base)
+        """A new reader. It begins at the first event that is kept, or with a snapshot of what is not there any more,
+        where there can be one."""
+        missed = self._kept
+        if missed is None and self._first and self._take_snapshot is not None:
+            missed = Snapshot.of(self.count, self._take_snapshot())
+        reader = Reader(self, self._first)
+        if missed is not None and missed.number:
+            reader.skip_to(missed)
         self._readers.append(reader)
-        self._slowest = min(each.weight for each in self._readers)
         return reader
 
     def take(self, reader: "Reader") -> list[Event]:
-        """The events that the reader has not read, up to BATCH where the log is kept or has several readers;
-        what everybody has read is forgotten, unless it is kept."""
-        alone = len(self._readers) == 1
-        if alone and not self._keep:
-            events, self._events = self._events, []
-            self._first += len(events)
-            reader.position = self._first
-            reader.weight = self._slowest = self._base = self._weight
+        """The events that the reader has not read: all where no other reader needs them and they are not kept, else
+        up to BATCH."""
+        events, weights = self._events, self._weights
+        if self._kept is None and len(self._readers) == 1:
+            reader.weight = weights[-1] - weights[0]
+            if events:
+                self._events, self._weights = [], [weights[-1]]
+                reader.position = self._first = self._first + len(events)
         else:
             start = reader.position - self._first
-            events = self._events[start : start + BATCH]
+            events = events[start : start + BATCH]
+            reader.weight = weights[start + len(events)] - weights[start]
             reader.position += len(events)
-            if start + len(events) == len(self._events):
-                reader.weight = self._weight
-            else:
-                reader.weight += sum(event.weight for event in events)
-            if alone and self._start == self._first:
-                self._slowest = reader.weight
-            else:
-                self._settle()
+            if self._kept is None or self._kept.number != self._first:
+                self._let_go()
         if self._room is not None:
             self._room.set()
         return events
@@ -215,80 +221,84 @@ class Log:
     def leave(self, reader: "Reader") -> None:
         if reader in self._readers:
             self._readers.remove(reader)
-        self._settle()
+        self._let_go()
         if self._room is not None:
             self._room.set()
 
-    def _settle(self) -> None:
-        """Forget what everybody has read, unless it is kept."""
-        self._slowest = min([each.weight for each in self._readers], default=self._weight)
-        if self._keep and self._start == self._first:
-            return
-        place = min(((each.position, each.weight) for each in self._readers), default=(self.count, self._weight))
-        if self._keep:
-            place = min(place, (self._start, self._since))
-        del self._events[: place[0] - self._first]
-        self._first, self._base = place
+    def _weight_behind(self, position: int) -> int:
+        return self._weights[-1] - self._weights[position - self._first]
+
+    def _let_go(self) -> None:
+        """Forget the events that nobody is to get any more."""
+        needed = self.count if self._kept is None else self._kept.number
+        for reader in self._readers:
+            needed = min(needed, reader.position)
+        gone = needed - self._first
+        if gone:
+            del self._events[:gone], self._weights[:gone]
+            self._first = needed
 
     def _grow(self) -> None:
-        if self._weight - self._since > self._most:
+        if self._kept is not None and self._weight_behind(self._kept.number) > self._most:
             self.trim()
-        self._count()
+        self._report()
 
-    def _count(self) -> None:
-        self._mark = min(self._weight + STEP, self._since + self._most) if self._keep else sys.maxsize
-        if self.ended:
-            self._take_snapshot = None  # it holds the run, which is over
-        change = self.size - self._counted
-        self._counted += change
+    def _report(self) -> None:
+        """Tell how much more, or less, is kept than was told before, and set the mark for the next time."""
+        if self._kept is None or self.ended:
+            self._mark = sys.maxsize
+        else:
+            self._mark = min(STEP, self._most - self._weight_behind(self._kept.number)) + self._weights[-1]
+        change = self.size - self._reported
+        self._reported += change
         if change and self._grown is not None:
             self._grown(change)
 
 
 class Reader:
-    """One reader's place in a log: `position` is the number of the last event that it has."""
+    """One reader's place in a log of this process: a Source."""
 
-    __slots__ = ("_log", "_missed", "_waiter", "position", "weight")
+    __slots__ = ("_log", "_missed", "position", "waiter", "weight")
 
-    def __init__(self, log: Log, position: int, weight: int = 0, missed: Snapshot | None = None) -> None:
+    def __init__(self, log: Log, position: int) -> None:
         self._log = log
-        self._waiter: asyncio.Future[None] | None = None
-        self._missed = missed
+        self.waiter: asyncio.Future[None] | None = None
+        self._missed: Snapshot | None = None
         self.position = position
-        self.weight = weight
+        self.weight = 0
 
     @property
-    def at_end(self) -> bool:
-        """Whether nothing more will come."""
-        return self._log.ended and not self.behind
+    def count(self) -> int:
+        return self._log.count
 
     @property
     def behind(self) -> bool:
-        """Whether something is ready."""
         return self._missed is not None or self.position < self._log.count
 
+    @property
+    def at_end(self) -> bool:
+        return self._log.ended and not self.behind
+
     def missed(self) -> Snapshot | None:
-        """The snapshot of what this reader will not get, told once; it comes before the events of the last batch."""
         snapshot, self._missed = self._missed, None
         return snapshot
 
-    def overtake(self, snapshot: Snapshot, weight: int) -> None:
-        self._missed = snapshot
-        self.position, self.weight = snapshot.number, weight
+    def skip_to(self, snapshot: Snapshot) -> None:
+        """Go on behind the snapshot, which is told in place of the events up to it."""
+        self._missed, self.position = snapshot, snapshot.number
 
     async def batch(self, enough: Callable[[], bool] | None = None) -> list[Event]:
-        """The events that are ready, waiting for at least one; empty at the end of the log, where something
-        was missed, and where nothing is ready and it was enough when `wake` was called."""
         while True:
             events = self._log.take(self)
             if events or self._log.ended or self._missed is not None or (enough is not None and enough()):
                 return events
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            self.waiter = asyncio.get_running_loop().create_future()
+            await self.waiter
 
     def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def close(self) -> None:
         self._log.leave(self)

@@ -7,9 +7,9 @@ comes back is fed all of the run's events, or a snapshot of those that are not t
 import asyncio
 from collections.abc import Callable
 
-from app.runs.feeding import fed, weight_of
-from app.runs.log import Snapshot
 from app.runs.run import Attached
+from app.runs.source import Snapshot
+from app.runs.wire import fed
 from converters.agui.ids import WHOLE, FrameId
 from converters.agui.stream import AguiStream
 
@@ -24,10 +24,10 @@ async def resume(attached: Attached, make: Callable[[], AguiStream], after: Fram
     Where the log does not have what is needed (or all is wanted of one that was trimmed), it begins again
     with a snapshot. Raises NeverSent.
     """
-    reader, wire = attached.reader, make()
-    if after is not None and after.event > attached.run.log.count:
+    source, wire = attached.source, make()
+    if after is not None and after.event > source.count:
         raise NeverSent
-    missed = reader.missed()
+    missed = source.missed()
     if missed is None:
         return (wire, b"") if after is None else await _skip(attached, wire, make, after)
     told = await _rejoined(attached, wire, missed)
@@ -39,11 +39,11 @@ async def resume(attached: Attached, make: Callable[[], AguiStream], after: Fram
 async def _skip(
     attached: Attached, wire: AguiStream, make: Callable[[], AguiStream], after: FrameId
 ) -> tuple[AguiStream, bytes]:
-    reader = attached.reader
-    while reader.position < after.event:
-        before = reader.position
-        events = await reader.batch()
-        missed = reader.missed()
+    source = attached.source
+    while source.position < after.event:
+        before = source.position
+        events = await source.batch()
+        missed = source.missed()
         if missed is not None:  # the run was faster, and went on by more than is kept
             wire = make()
             return wire, await _rejoined(attached, wire, missed) + wire.feed(events)
@@ -54,10 +54,10 @@ async def _skip(
             if rest is None:
                 raise NeverSent
             return wire, rest + wire.feed(events[last + 1 :])
-        await fed(wire, events, weight_of(events), attached.run.aside)
+        await fed(wire, events, source.weight, attached.run.aside)
         await asyncio.sleep(0)  # everybody else has a turn
     return wire, b""
 
 
 async def _rejoined(attached: Attached, wire: AguiStream, missed: Snapshot) -> bytes:
-    return await attached.run.aside(weight_of(missed.events), wire.rejoin, missed.events, missed.number)
+    return await attached.run.aside(missed.weight, wire.rejoin, missed.events, missed.number)

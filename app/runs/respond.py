@@ -6,12 +6,11 @@ from contextlib import aclosing
 from fastapi import Request
 from starlette.responses import Response
 
-from agent_core.aside import SMALL
 from agent_core.events import Event, RunFailed
 from app.errors import run_error_answer
-from app.runs.feeding import fed
 from app.runs.first_events import batches_of
 from app.runs.run import Attached, ServedRun
+from app.runs.wire import fed
 from app.services import services_of
 from app.sse import RunStream
 from converters.agui.stream import AguiStream
@@ -33,8 +32,7 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
         attached.leave()
         return run_error_answer(request.scope, failure)
     settings = services_of(request).settings
-    weight = attached.reader.weight
-    held = wire.feed(first) if weight <= SMALL else await fed(wire, first, weight, served.aside)
+    held = await fed(wire, first, attached.source.weight, served.aside)
     return RunStream(
         attached,
         wire,

@@ -12,7 +12,8 @@ from agent_core.engine import Engine
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.run import Run
 from agent_core.run_input import RunInput
-from app.runs.log import Log, Reader
+from app.runs.log import Log
+from app.runs.source import Source
 from converters.agui.dialect import Dialect
 
 OnDisconnect = Literal["cancel", "continue"]
@@ -160,10 +161,10 @@ class ServedRun:
         self._readers += 1
         return Attached(self, self.log.reader())
 
-    def detach(self, reader: Reader, linger: float = 0) -> None:
+    def detach(self, source: Source, linger: float = 0) -> None:
         """A reader left. For `linger` seconds another may take its place before the run is cancelled."""
-        at_end = reader.at_end
-        reader.close()
+        at_end = source.at_end
+        source.close()
         self._readers -= 1
         if at_end and self.task.done() and self._was_read is not None:
             self._was_read()
@@ -206,11 +207,11 @@ class Attached:
     `since` is when something was sent last.
     """
 
-    __slots__ = ("_left", "patience", "reader", "run", "since")
+    __slots__ = ("_left", "patience", "run", "since", "source")
 
-    def __init__(self, run: ServedRun, reader: Reader) -> None:
+    def __init__(self, run: ServedRun, source: Source) -> None:
         self.run = run
-        self.reader = reader
+        self.source = source
         self.patience: float | None = None
         self.since = monotonic()
         self._left = False
@@ -223,7 +224,7 @@ class Attached:
         """The client left, or has read everything. Doing it again changes nothing."""
         if not self._left:
             self._left = True
-            self.run.detach(self.reader, self._linger())
+            self.run.detach(self.source, self._linger())
 
     def _linger(self) -> float:
         if self.patience is None:

@@ -3,7 +3,8 @@
 import asyncio
 
 from agent_core.events import OVERHEAD, AgentEnd, AgentStart, Event, TextDelta, TextStart
-from app.runs.log import BATCH, LAG, RUN, STEP, Log, Snapshot
+from app.runs.log import BATCH, LAG, RUN, STEP, Log
+from app.runs.source import Snapshot
 from tests.app.runs.test_log import END, delta, there
 
 START = AgentStart(run_id="r", agent="a")

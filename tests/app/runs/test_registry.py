@@ -121,7 +121,7 @@ async def test_where_only_live_runs_are_left_the_largest_log_is_trimmed() -> Non
         assert [run.log.whole for run in made].count(False) == 1
         assert made[1].log.whole
         trimmed = next(run for run in made if not run.log.whole)
-        snapshot = trimmed.attach().reader.missed()
+        snapshot = trimmed.attach().source.missed()
         assert snapshot is not None
 
 

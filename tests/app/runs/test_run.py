@@ -29,7 +29,7 @@ async def served(
 async def read(attached: Attached) -> list[Event]:
     """Everything to the end of the log."""
     events: list[Event] = []
-    while batch := await attached.reader.batch():
+    while batch := await attached.source.batch():
         events += batch
     return events
 
@@ -133,7 +133,7 @@ async def test_a_run_that_lingers_is_cancelled_when_nobody_came() -> None:
     async with served([asyncio.Event()]) as (run, model):
         attached = run.attach()
         await model.streaming.wait()
-        run.detach(attached.reader, linger=0.01)
+        run.detach(attached.source, linger=0.01)
         assert run.end is None
         await run.task
         assert status_of(run) == "cancelled"
