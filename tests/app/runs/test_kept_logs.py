@@ -32,7 +32,7 @@ class Told:
         self.log.emit(delta(text))
 
 
-async def test_a_log_that_grew_too_long_is_a_picture_and_what_came_after_it() -> None:
+async def test_a_log_that_grew_too_long_is_a_snapshot_and_what_came_after_it() -> None:
     told = Told()
     for number in range(15):
         told.say(f"{number:04}" * 250)
@@ -133,7 +133,7 @@ async def test_a_replay_comes_in_small_batches_and_its_lag_shrinks_with_each() -
         batch = await reader.batch()
         assert len(batch) <= BATCH
         seen += batch
-        assert reader.weight == sum(event.weight for event in seen)
+        assert reader.weight == sum(event.weight for event in batch)
     assert len(seen) == 10 * BATCH
     assert not log.full
 
@@ -192,7 +192,7 @@ async def test_events_are_numbered_also_where_nobody_reads() -> None:
     assert log.count == 3
 
 
-async def test_a_log_that_is_not_kept_begins_with_a_picture_for_whoever_comes_later() -> None:
+async def test_a_log_that_is_not_kept_begins_with_a_snapshot_for_whoever_comes_later() -> None:
     log = Log(snapshot=lambda: (START, delta("so far")))
     first = log.reader()
     log.emit(START)
@@ -200,7 +200,7 @@ async def test_a_log_that_is_not_kept_begins_with_a_picture_for_whoever_comes_la
     await first.batch()
     log.emit(delta(" far"))
     later = log.reader()
-    assert later.missed() == Snapshot(3, (START, delta("so far")))
+    assert later.missed() == Snapshot.of(3, (START, delta("so far")))
     log.emit(END)
     assert await later.batch() == [END]
     assert await first.batch() == [delta(" far"), END]

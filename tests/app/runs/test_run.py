@@ -144,7 +144,7 @@ async def test_whoever_comes_while_a_run_lingers_keeps_it_alive() -> None:
     async with served([go_on, *says("hi")]) as (run, model):
         first = run.attach()
         await model.streaming.wait()
-        run.detach(first.reader, linger=0.01)
+        run.detach(first.source, linger=0.01)
         second = run.attach()
         await passed(0.02)
         go_on.set()
@@ -158,7 +158,7 @@ async def test_a_lingering_run_ends_by_itself_although_nobody_reads_it() -> None
     async with served([go_on, *says("hi")]) as (run, model):
         first = run.attach()
         await model.streaming.wait()
-        run.detach(first.reader, linger=60)
+        run.detach(first.source, linger=60)
         go_on.set()
         await run.task
         assert status_of(run) == "completed"
