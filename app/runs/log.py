@@ -178,7 +178,7 @@ class Log:
                 if self._weight_behind(reader.position) > LAG:
                     reader.skip_to(self._kept)
         self._let_go()
-        self._report()
+        self._report()  # the snapshot weighs something too
 
     def drop(self) -> None:
         """Keep nothing for later readers from now on. Present readers keep what they have not read."""
@@ -238,6 +238,7 @@ class Log:
         if gone:
             del self._events[:gone], self._weights[:gone]
             self._first = needed
+            self._report()
 
     def _grow(self) -> None:
         if self._kept is not None and self._weight_behind(self._kept.number) > self._most:

@@ -63,7 +63,7 @@ def kept(up: Running, most: int) -> None:
     up.server.app.state.services.runs.most = most
 
 
-async def test_a_live_run_that_was_trimmed_goes_on_where_it_can_and_else_begins_with_a_picture() -> None:
+async def test_a_live_run_that_was_trimmed_goes_on_where_it_can_and_else_begins_with_a_snapshot() -> None:
     model = Talker(size=60)
     async with serving(talking(model)) as up, client(up.url) as to:
         kept(up, 10_000)
@@ -92,7 +92,7 @@ async def test_a_live_run_that_was_trimmed_goes_on_where_it_can_and_else_begins_
             if number is None:
                 continue
             rest = await to.rest(body, number)
-            if number >= (log._start, 1_000_000):
+            if number >= (log._kept.number, 1_000_000):
                 assert rest == begun[place:], "from there on the events are there, without a second start"
             else:
                 trimmed_form(rest)

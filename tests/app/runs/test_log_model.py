@@ -29,7 +29,7 @@ def told(number: int) -> tuple[Event, ...]:
 def now(source: Source) -> list[Event]:
     """The batch of a source that does not wait."""
     try:
-        source.batch(lambda: True).send(None)  # type: ignore[attr-defined]
+        source.batch(lambda: True).send(None)
     except StopIteration as done:
         found: list[Event] = done.value
         return found
