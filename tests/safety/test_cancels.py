@@ -11,7 +11,6 @@ from sqlalchemy.exc import DBAPIError
 from agent_core import Agent, Engine
 from agent_core.events import AgentEnd
 from agent_core.models.base import TextPiece
-from agent_core.sessions.entries import run_entry
 from agent_core.sessions.sql.postgres import PostgresBackend
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
@@ -19,6 +18,7 @@ from agent_core.sessions.store import Cancel
 from tests.agent_core.sessions.stores import opened, take
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel
+from tests.entries import run_entry
 from tests.safety.recording import KEY, RecordingStore
 
 

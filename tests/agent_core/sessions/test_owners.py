@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_core.sessions.entries import end_entry, run_entry
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.store import Cancel, LeaseLost
 from tests.agent_core.sessions.stores import KEY, die, entry, fill, key, opened, take, texts
+from tests.entries import end_entry, run_entry
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
