@@ -1,6 +1,6 @@
-"""What a model is to the engine: a request goes in, pieces come out.
+"""The interface of models: a request goes in, pieces come out.
 
-A model holds no state of a run and owns no connection; the engine lends it the one HTTP client.
+A model holds no run's state and owns no connection. The engine lends it the one HTTP client.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -18,9 +18,12 @@ from agent_core.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What a client asks of the model's sampling; None leaves it to the provider. A model that cannot do
-    one of them may leave it out. `max_tokens` bounds each call's answer. `strict_tools` names the tools whose
-    arguments must follow their schema exactly."""
+    """How a client wants the model to sample. None leaves an option to the provider, and a model may leave out an
+    option that it cannot do.
+
+    `max_tokens` bounds the answer of each call. `strict_tools` names the tools whose arguments must follow their schema
+    exactly.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -36,10 +39,11 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One call. `messages` is complete and paired, the system message first where there is one.
+    """One call of a model.
 
-    No `tools` means that the model must answer with text (a closing call). `tool_choice` is `auto`,
-    `none`, `required`, or the name of the one tool that must be called.
+    - messages: the whole conversation, paired, with the system message first if there is one
+    - tools: without any, the model must answer with text (a closing call)
+    - tool_choice: `auto`, `none`, `required`, or the name of the one tool that the model must call
     """
 
     messages: tuple[Message, ...]
@@ -57,10 +61,12 @@ class ThinkingPiece(Struct, frozen=True, gc=False):
 
 
 class CallPiece(Struct, frozen=True):
-    """A tool call begins. `index` tells the calls of one answer apart, counting from 0.
+    """A tool call begins.
 
-    `extra`: members that the provider wants back when the call is replayed. `origin` marks the model, so that it knows
-    its own calls again: it gets back their ids and members as it gave them, and another model does not.
+    - index: tells the calls of one answer apart, from 0
+    - extra: fields that the provider wants back with the call
+    - origin: the mark of the model. By it a model knows its own calls in a later request, and gets back their ids and
+      fields as it gave them. Another model does not get them
     """
 
     index: int
@@ -78,13 +84,13 @@ class ArgumentsPiece(Struct, frozen=True, gc=False):
 
 
 class UsagePiece(Struct, frozen=True):
-    """What the call cost: at most one, the last one reported."""
+    """The tokens of the call, as the provider reported them last. At most one of an answer."""
 
     usage: Usage
 
 
 class CutPiece(Struct, frozen=True, gc=False):
-    """The provider cut the answer: it became too long, or a filter stepped in. At most one."""
+    """The provider cut the answer: it became too long, or a filter stopped it. At most one of an answer."""
 
     why: Literal["length", "filter"]
 
@@ -103,19 +109,21 @@ class Model(Protocol):
     def name(self) -> str: ...
 
     def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:
-        """Send the request and yield what comes.
+        """Send the request and yield the pieces of the answer.
 
-        Ends normally only where the provider said that its answer is complete. Everything else
-        raises ModelError with a code. Closing the generator closes the connection.
+        Ends normally only if the provider said that its answer is complete. Everything else raises ModelError. Closing
+        the generator closes the connection.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How often a call is sent again that failed before its first piece: exponential, with jitter.
+    """How a call is sent again if it failed before its first piece: with exponential waits and jitter.
 
-    Times in seconds. A provider's Retry-After is obeyed up to `longest`.
+    - attempts: how often at most
+    - first, longest: the first wait and the longest, in seconds. A provider's Retry-After is obeyed up to `longest`
+    - statuses: a call with another HTTP status is not sent again
     """
 
     attempts: int = 2

@@ -1,8 +1,8 @@
-"""What a provider's refusals and a network's faults are called here: everything becomes ModelError.
+"""Refusals of providers and faults of the network, each as a ModelError with our code.
 
-The provider's own words go into `detail`, cut and without the caller's key, and from there only to
-the log. Providers agree on little but the status, so their words (code, type, status) are looked at
-first where they say more than it does.
+The provider's own words go into `detail`, cut and without the caller's key, and from there only to the log. Providers
+agree on little but the HTTP status. So the words of their error (code, type, status) are read first where they say more
+than the HTTP status does.
 """
 
 import math
@@ -17,7 +17,7 @@ import orjson
 from agent_core.errors import Code, ModelError
 
 SNIPPET = 500
-"""How many characters of a provider's answer are kept for the log."""
+"""Characters of a provider's answer that go to the log."""
 
 OVERFLOW = re.compile(
     r"context.length|context.window|maximum context|exceeds? the (available )?context|(prompt|input).is.too.long"
@@ -31,7 +31,7 @@ REFUSED = re.compile(r"invalid.?request|not.?found|invalid_argument|unsupported|
 
 
 def snippet(said: bytes | str, hide: Collection[str] = ()) -> str:
-    """What was said, in one line of at most SNIPPET characters, with each secret in `hide` masked."""
+    """The text in one line of at most SNIPPET characters, with each secret in `hide` masked."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
     for secret in hide:
         if secret:
@@ -46,9 +46,9 @@ def secrets_in(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def seconds_until(retry_after: str | None) -> float | None:
-    """Retry-After in seconds, which may stand there as a number or as a date (RFC 9110, 10.2.3).
+    """Retry-After in seconds. It comes as a number or as a date (RFC 9110, 10.2.3).
 
-    None where it is missing or unreadable; a time in the past is 0.
+    None if it is missing or cannot be read. A time in the past is 0.
     """
     if not retry_after:
         return None
@@ -64,7 +64,7 @@ def seconds_until(retry_after: str | None) -> float | None:
 
 
 def failed_status(status: int, body: bytes, *, retry_after: str | None, hide: Collection[str]) -> ModelError:
-    """The error for an answer whose status is not 2xx; `body` may be cut."""
+    """The error for an answer whose status is not 2xx. `body` may be cut."""
     code: Code = "model_bad_answer"
     retryable = False
     if status >= 400:
@@ -89,12 +89,12 @@ def failed_frame(error: Any, *, hide: Collection[str]) -> ModelError:
 
 
 def failed_transport(error: Exception, hide: Collection[str]) -> ModelError | None:
-    """The error for an exception of httpx, aiohttp or the system; None if it is none of theirs.
+    """The error for an exception of httpx, aiohttp or the system; None for any other exception.
 
-    Over aiohttp a connection that is closed before the headers arrives as httpx.ConnectTimeout; its
-    cause tells it from a real one. A status line that is no HTTP comes as aiohttp's own exception.
+    If a connection is closed before the headers, aiohttp's transport raises httpx.ConnectTimeout. Only the cause tells
+    it from a real time-out. A status line that is no HTTP comes as aiohttp's own exception.
     """
-    # Whoever calls this has both loaded; whoever never calls a provider should not load them.
+    # Imported late: a server that never calls a provider need not load them.
     import aiohttp
     import httpx
     from aiohttp.http import HttpProcessingError
@@ -114,7 +114,7 @@ def failed_transport(error: Exception, hide: Collection[str]) -> ModelError | No
 
 
 def _classified(status: int | None, error: Mapping[str, Any], said: str) -> tuple[Code, bool]:
-    """The code, and whether sending the request again may help."""
+    """The code, and whether it may help to send the request again."""
     words = " ".join(str(error.get(name) or "") for name in ("code", "type", "status")).lower()
     message = str(error.get("message") or said).lower()
     if status in (None, 400, 413, 422) and OVERFLOW.search(f"{words} {message}"):
@@ -145,7 +145,7 @@ def _by_words(words: str) -> tuple[Code, bool]:
 
 
 def _error_of(body: bytes) -> Mapping[str, Any]:
-    """The `error` object of an error body, which may stand in a list; the body's own members else."""
+    """The `error` object of an error body, else the body itself. Some providers put the body in a list."""
     try:
         said = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -159,7 +159,7 @@ def _error_of(body: bytes) -> Mapping[str, Any]:
 
 
 def _status(value: Any) -> int | None:
-    """An HTTP status of an error, as a number or as text."""
+    """The value as an HTTP status of an error, or None. It may be a number or a text."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) == 3:
         value = int(value)
     return value if isinstance(value, int) and 400 <= value < 600 else None

@@ -1,4 +1,4 @@
-"""Models behind OpenAI's Chat Completions, or behind one of the many APIs that imitate it."""
+"""Models on OpenAI's Chat Completions, or on one of the many APIs that imitate it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OPENAI = "https://api.openai.com/v1"
 PATH = "/chat/completions"
 
 ENCODING = 100
-"""What a message weighs where it is about the work to encode it (`Aside`)."""
+"""The weight of one message for `Aside`: roughly the work to encode it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,13 @@ class OpenAIChat:
     """A model on Chat Completions (https://platform.openai.com/docs/api-reference/chat).
 
     - name: the model's name at the provider
-    - api_key, base_url: else OPENAI_API_KEY and OPENAI_BASE_URL when the call is made; the base URL
-      defaults to OpenAI's own, which is the only one that a key is demanded for
-    - provider: what the usage records call it
-    - headers: sent with each call, over those that are made here
-    - replay_thinking: send `reasoning_content` back with the history; DeepSeek wants it in thinking
-      mode, and other models refuse it
-    - media: whether the model takes images, sounds, films and documents; one that does not is told, in the place
-      of each, that there was one
+    - api_key, base_url: by default OPENAI_API_KEY and OPENAI_BASE_URL, read at each call. The base URL is OpenAI's own
+      if neither is given; only that one demands a key
+    - provider: its name in usage records
+    - headers: sent with each call; they replace those that are made here
+    - replay_thinking: send `reasoning_content` back with the history. DeepSeek wants it in thinking mode, and other
+      models refuse it
+    - media: whether the model takes images, sounds, films and documents. If not, it gets a note in place of each
 
     Raises ValueError for a base URL that cannot be called.
     """
@@ -59,8 +58,8 @@ class OpenAIChat:
         self._base_url()
 
     async def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:
-        """See Model.stream. Raises ModelError without a call: model_auth if OpenAI's key is missing, and
-        model_unreachable if OPENAI_BASE_URL became one that cannot be called."""
+        """As Model.stream. Raises ModelError without a call: model_auth if OpenAI's key is missing, and
+        model_unreachable if OPENAI_BASE_URL has become a URL that cannot be called."""
         try:
             base_url = self._base_url()
         except ValueError as refusal:
@@ -86,7 +85,7 @@ class OpenAIChat:
                         for piece in decoder.feed(payload):
                             yield piece
         except ModelError as error:
-            # The provider had said that its answer was whole: only the end of the body is missing.
+            # If the provider has said that its answer is whole, only the end of the body is missing.
             if not (decoder.complete and error.code in ("model_unreachable", "model_timeout")):
                 raise
         for piece in decoder.finish():
@@ -97,7 +96,7 @@ class OpenAIChat:
         chosen = self.base_url or os.environ.get("OPENAI_BASE_URL", "")
         base_url, why = _read_base_url(chosen)
         if why is not None:
-            raise ValueError(f"{named}: {why}, such as {OPENAI}")  # it is not repeated: it may hold a password
+            raise ValueError(f"{named}: {why}, such as {OPENAI}")  # without the URL: it may hold a password
         return base_url
 
     def _headers(self, base_url: str) -> dict[str, str]:
@@ -113,20 +112,20 @@ class OpenAIChat:
 
 @lru_cache
 def _origin(provider: str, base_url: str, name: str) -> str:
-    """What this model's calls are marked with. No URL: a session's export has it too."""
+    """The mark of this model's calls. It is a hash, because a session's export shows it and must show no URL."""
     return blake2b(f"{provider} {base_url} {name}".encode(), digest_size=8).hexdigest()
 
 
 @lru_cache
 def _read_base_url(chosen: str) -> tuple[str, str | None]:
-    """The base URL that was meant, and why no call can go there, if none can."""
-    # The whole address of the call is what people find in a provider's examples.
+    """The base URL that was meant, and the reason if no call can go there."""
+    # People copy the whole address of the call from a provider's examples.
     base_url = chosen.strip().rstrip("/").removesuffix(PATH).rstrip("/") or OPENAI
     return base_url, _unfit(base_url)
 
 
 def _unfit(url: str) -> str | None:
-    """Why no call can go to this base URL; None where one can."""
+    """The reason why no call can go to this base URL, or None."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -152,9 +151,12 @@ def encode_request(
     limit: str = "max_tokens",
     origin: str = "",
 ) -> bytes:
-    """The JSON body of a streamed call. `limit` is what the provider calls the bound of an answer: OpenAI's
-    newer models refuse `max_tokens`, and most other servers know nothing else. `origin` marks the calls that this
-    model made itself."""
+    """The JSON body of a streamed call.
+
+    - limit: the provider's name for the bound of an answer. OpenAI's newer models refuse `max_tokens`, and most other
+      servers know only that
+    - origin: the mark of this model's own calls
+    """
     body: dict[str, Any] = {
         "model": model,
         "messages": encode_messages(request.messages, replay_thinking=replay_thinking, media=media, origin=origin),
@@ -171,7 +173,7 @@ def encode_request(
     try:
         return orjson.dumps(body, default=_plain)
     except orjson.JSONEncodeError:
-        # A number over 64 bits in a schema, or text that somebody did not make well formed.
+        # orjson refuses a number over 64 bits in a schema, and text that is not well formed.
         return well_formed(json.dumps(body, default=_plain, ensure_ascii=False)).encode()
 
 
@@ -180,7 +182,7 @@ def _choice(name: str) -> str | dict[str, Any]:
 
 
 def _options(options: ModelOptions, limit: str) -> dict[str, Any]:
-    """What was asked of the sampling, and nothing else: a provider refuses what its model does not know."""
+    """The options that were asked for, and no others: a provider refuses an option that its model does not know."""
     given = {
         "temperature": options.temperature,
         "top_p": options.top_p,
@@ -205,7 +207,7 @@ def _tool(spec: ToolSpec, strict: bool) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON for what a schema or an `extra` may be made of beside dicts and lists."""
+    """A mapping of a schema or of an `extra` as a dict, which orjson can write."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON")

@@ -1,11 +1,11 @@
-"""Messages as Chat Completions takes them: whatever a session holds, what is sent is acceptable to every provider.
+"""Messages as Chat Completions takes them. Every provider accepts them, whatever the session holds.
 
-- The name of a call is one that a tool may have. Models make up others (`functions.echo`), and a provider then
-  refuses every later request with it. The call's result says under which name it was made.
-- The id of a call is of at most 40 letters, digits, `_` and `-`, unless this very model made it: it gets back what it
-  gave, also where clients were told an id of our own. Another id is a hash of the first, and so the same in every
-  request and on every worker.
-- Arguments are a JSON object. Members that a provider wants back on a call go to nobody else.
+- A call's name is one that a tool may have. Models make up others (`functions.echo`), and a provider would refuse
+  every later request with such a name. The call's result tells the name that the model used.
+- A call's id has at most 40 letters, digits, `_` and `-`. A longer id, or one with other characters, becomes a hash,
+  so it is the same in every request and on every worker. The model that made the call gets back the id that it gave,
+  also if clients were told an id of our own.
+- Arguments are a JSON object. Fields that a provider wants back with a call go to no other provider.
 """
 
 import re
@@ -19,19 +19,19 @@ SENDABLE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names of participants and of tools that no provider refuses."""
 
 SENDABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
-"""Ids of calls that no provider refuses which did not make them."""
+"""Ids of calls that no provider refuses, also if it did not make them."""
 
 LONGEST_NAME = 64
 
 FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav", "audio/vnd.wave": "wav"}
-"""What OpenAI calls a sound's media type, where it is not the type's own second half."""
+"""OpenAI's names for a sound's media type, where the name is not the type's second half."""
 
 WORDS = {"image": "An image", "audio": "A sound", "video": "A film", "document": "A document"}
 
 
 class _Encoder:
-    """One conversation. A tool's message takes only text here, and nothing may come between the results of one
-    answer's calls: their media follow behind the last of them, as if the user had sent them."""
+    """Encodes one conversation. A tool message can hold only text here, and nothing may stand between the results of
+    one answer's calls. So the results' media follow behind the last result, in a message of the user's role."""
 
     def __init__(self, replay_thinking: bool, media: bool, origin: str) -> None:
         self._replay_thinking = replay_thinking
@@ -56,7 +56,7 @@ class _Encoder:
             self._media = []
 
     def _result(self, message: Message) -> dict[str, Any]:
-        """The tool's message, with a note in the place of each medium, which follows under the same name."""
+        """The tool message, with a note in place of each media part. The part follows later under the same name."""
         text = message.content
         if not isinstance(text, str):
             said = []
@@ -93,9 +93,9 @@ class _Encoder:
         ours = call.origin == self._origin
         given = given_id(call.id)
         call_id = given if ours and call.origin else legal_id(given)
-        if call_id in self._sent:  # it has given the same one before
+        if call_id in self._sent:  # the provider has given the same id twice
             call_id = legal_id(call.id)
-        while call_id in self._sent:  # and this one is the name of another call, too
+        while call_id in self._sent:  # and our own id is another call's id, too
             call_id = legal_id(f"{call_id} {len(self._sent)}")
         self._ids[call.id] = call_id
         self._sent.add(call_id)
@@ -112,8 +112,11 @@ class _Encoder:
         return [self._part(part) for part in content] or ""
 
     def _part(self, part: Part) -> dict[str, Any]:
-        """The part. What has no shape in Chat Completions (a sound behind a URL, a file's handle for anything but a
-        document), or what the model does not take, is left out, and the model is told so in its place."""
+        """The part as Chat Completions has it, else a note in its place.
+
+        It has no shape for a sound behind a URL, and for a file's handle unless it is a document. A model may also take
+        no media at all.
+        """
         if isinstance(part, TextPart):
             return {"type": "text", "text": part.text}
         shape = _media(part) if self._takes_media else None
@@ -125,7 +128,7 @@ def encode_messages(
 ) -> list[dict[str, Any]]:
     """The conversation for the model whose calls are marked with `origin`.
 
-    - replay_thinking: whether thinking is sent back, as `reasoning_content`
+    - replay_thinking: whether to send thinking back, as `reasoning_content`
     - media: whether the model takes media
     """
     encoder = _Encoder(replay_thinking, media, origin)
@@ -136,30 +139,30 @@ def encode_messages(
 
 
 def legal_name(name: str) -> str:
-    """The tool's name with `_` for each character that providers refuse, cut to what they take."""
+    """The tool's name with `_` for each character that providers refuse, cut to LONGEST_NAME."""
     return name if SENDABLE_NAME.fullmatch(name) else re.sub(r"[^A-Za-z0-9_-]", "_", name[:LONGEST_NAME]) or "_"
 
 
 def legal_id(call_id: str) -> str:
-    """The call's id, or a hash of it where a provider may refuse it."""
+    """The call's id, or a hash of it if a provider may refuse the id."""
     if SENDABLE_ID.fullmatch(call_id):
         return call_id
     return f"call_{blake2b(call_id.encode('utf-8', 'replace'), digest_size=16).hexdigest()}"
 
 
 def _arguments(call: ToolCall) -> str:
-    # Several servers parse the arguments of a replayed call, and refuse the whole request where they
-    # are no object. The model has been told what it wrote, in the call's result.
+    # Several servers parse the arguments of earlier calls, and refuse the whole request if they are no object. The
+    # call's result has told the model what it wrote.
     return call.arguments if arguments_of(call) is not None and call.arguments.strip() != "null" else "{}"
 
 
 def _in_one_line(name: str) -> str:
-    """The name as it can stand in front of a text."""
+    """The name in one line, so that it can stand in front of a text."""
     return " ".join("".join(each if each.isprintable() else " " for each in name[:LONGEST_NAME]).split())
 
 
 def _under(name: str, content: list[dict[str, Any]] | str) -> list[dict[str, Any]] | str:
-    """The content with the name of who says it, for a name that has no place in the message's own member."""
+    """The content with the speaker's name at its head. It is for names that providers refuse in the `name` field."""
     head = f"[from {name}]"
     return f"{head}\n{content}" if isinstance(content, str) else [{"type": "text", "text": head}, *content]
 

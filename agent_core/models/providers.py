@@ -1,4 +1,4 @@
-"""From a model's name, such as `openai:gpt-5`, to the model."""
+"""Models by their names, such as `openai:gpt-5`."""
 
 from agent_core.models.base import Model
 
@@ -6,7 +6,7 @@ KNOWN = "openai:NAME, fake:fake, fake:demo"
 
 
 def open_model(spec: str) -> Model:
-    """The model for `provider:name`; a name may hold further colons. Nothing is connected yet.
+    """The model for `provider:name`. The name may hold more colons. This opens no connection.
 
     Raises ValueError for an unknown provider, an empty name, and an OPENAI_BASE_URL that cannot be called.
     """

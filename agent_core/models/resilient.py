@@ -1,4 +1,4 @@
-"""A model call that is sent again where that may help."""
+"""Model calls that are sent again after a failure, or to a fallback model."""
 
 import asyncio
 import random
@@ -17,11 +17,11 @@ async def stream_with_retries(
     retries: Retries,
     on_retry: Callable[[Code, int, float], None],
 ) -> AsyncGenerator[Piece, None]:
-    """The pieces of the call, which is sent again while it fails before its first piece.
+    """Yield the pieces of the call. Send it again if it fails before its first piece.
 
-    Only a retryable ModelError is tried again, up to `retries.attempts` times. Before each wait
-    `on_retry(code, attempt, delay)` is called: `attempt` counts from 1, `delay` is in seconds.
-    Raises the last ModelError, at once where the provider asks for a wait over `retries.longest`.
+    Sends again only after a retryable ModelError, up to `retries.attempts` times. Calls `on_retry(code, attempt,
+    delay)` before each wait: `attempt` counts from 1, `delay` is in seconds. Raises the last ModelError; at once if the
+    provider asks for a wait over `retries.longest`.
     """
     attempt = 0
     while True:
@@ -50,10 +50,10 @@ async def stream_with_fallback(
     on_retry: Callable[[Code, int, float], None],
     on_fallback: Callable[[Code], None],
 ) -> AsyncGenerator[Piece, None]:
-    """The pieces of the model's call with its retries, or, where it fails before its first piece all the
-    same, of one call of the fallback, which `on_fallback` announces.
+    """Yield the pieces of the model's call, with retries. If it still fails before its first piece, call the fallback.
 
-    A conversation that is too long for the model is the fallback's to try, too. Raises ModelError.
+    Calls `on_fallback(code)` first. The fallback is called once, after any ModelError: also if the conversation is too
+    long for the model. Raises ModelError.
     """
     begun = False
     try:
@@ -72,12 +72,12 @@ async def stream_with_fallback(
 
 
 def _delay(error: ModelError, attempt: int, retries: Retries) -> float | None:
-    """Seconds to wait before this attempt; None to give up."""
+    """Seconds to wait before this attempt, or None to give up."""
     if attempt > retries.attempts or not error.retryable:
         return None
     if error.status is not None and error.status not in retries.statuses:
         return None
     if error.retry_after is not None:
         return error.retry_after if error.retry_after <= retries.longest else None
-    # Half of it at random, so that many calls that failed together do not come back together.
+    # Half of the wait is random, so that calls which failed together do not come back together.
     return min(retries.first * 2.0 ** (attempt - 1), retries.longest) * random.uniform(0.5, 1.0)

@@ -1,24 +1,24 @@
-"""From the bytes of an event stream to its payloads, without any I/O."""
+"""The payloads of an event stream, read from its bytes without any I/O."""
 
 from agent_core.errors import ModelError
 
 MAX_LINE = 1_000_000
-"""Bytes of one line."""
+"""Bytes of one line at most."""
 
 MAX_STREAM = 64_000_000
-"""Bytes of one whole stream. What is said in it is bounded where it is decoded: around a piece of a few
-letters stand 300 bytes of JSON."""
+"""Bytes of a whole stream at most. It is large because each piece of a few letters has some 300 bytes of JSON around
+it. The decoder bounds the answer itself."""
 
 BOM = b"\xef\xbb\xbf"
 
 
 class SseLines:
-    """Bytes of an event stream to its `data` payloads (WHATWG HTML, 9.2.6).
+    """Takes the bytes of an event stream and gives its `data` payloads (WHATWG HTML, 9.2.6).
 
-    - A line ends with LF, CRLF or CR and with nothing else: U+2028 may stand raw inside JSON.
-    - The `data` lines of an event are joined by LF; an empty line ends the event.
+    - A line ends with LF, CRLF or CR, and with nothing else: JSON may hold a raw U+2028.
+    - LF joins the `data` lines of an event. An empty line ends the event.
     - Comments and all other fields are skipped, and so is an event without data.
-    - A byte order mark at the start is dropped. An event that the end of the stream cuts off counts.
+    - A byte order mark at the start is dropped. An event that the end of the stream cuts off still counts.
 
     Raises ModelError model_bad_answer for a line over MAX_LINE and a stream over MAX_STREAM.
     """
@@ -48,7 +48,7 @@ class SseLines:
         if self._after_cr or b"\r" in chunk:
             chunk = self._only_lf(chunk)
         if not self._partial and not self._data and chunk.startswith(b"data: ") and chunk.endswith(b"\n\n"):
-            # Nearly every read of nearly every provider: whole events of one line, and nothing else.
+            # The quick way: nearly every read of nearly every provider holds whole events of one line.
             payloads = chunk[6:-2].split(b"\n\ndata: ")
             if chunk.count(b"\n") == 2 * len(payloads) and len(chunk) < MAX_LINE and b"" not in payloads:
                 return payloads
@@ -60,7 +60,7 @@ class SseLines:
             self._partial.clear()
             self._partial_size = 0
         if tail:
-            # Parts are joined only once: a long line that comes byte by byte stays linear.
+            # Join the parts only once, so that a long line which comes byte by byte costs linear time.
             self._partial.append(tail)
             self._partial_size += len(tail)
             if self._partial_size > MAX_LINE:
@@ -68,7 +68,7 @@ class SseLines:
         return self._payloads(lines) if lines else []
 
     def close(self) -> list[bytes]:
-        """What the end of the stream completes."""
+        """The payloads that the end of the stream completes."""
         last = (self._start or b"") + b"".join(self._partial)
         self._start = None
         self._partial.clear()

@@ -1,4 +1,4 @@
-"""Reasoning that a model writes into its text: `<think>…</think>` at the very front."""
+"""Reasoning that a model writes at the front of its text, as `<think>…</think>`."""
 
 from agent_core.models.base import TextPiece, ThinkingPiece
 
@@ -7,11 +7,10 @@ CLOSE = "</think>"
 
 
 class ThinkFilter:
-    """Turns a block `<think>…</think>` at the front of a text, however it is cut, into thinking.
+    """Makes thinking of a block `<think>…</think>` at the front of a text, wherever the pieces are cut.
 
-    White space before the block, at its edges and right after it goes with the tags. A block that is
-    not at the front is text like any other. Once `passed` is true, everything else is text and need
-    not be fed any more.
+    White space around the tags is dropped with them. A block elsewhere is plain text. Once `passed` is true, all that
+    follows is text and need not be fed.
     """
 
     def __init__(self) -> None:
@@ -21,7 +20,7 @@ class ThinkFilter:
         self._begun = False
 
     def feed(self, text: str) -> list[TextPiece | ThinkingPiece]:
-        """What is certain now; the rest is held back, never more than white space and half a tag."""
+        """The pieces that are certain now. Holds back only white space and the beginning of a tag."""
         pieces: list[TextPiece | ThinkingPiece] = []
         self._held += text
         if self._state == "front":
@@ -38,7 +37,7 @@ class ThinkFilter:
         return pieces
 
     def finish(self) -> list[TextPiece | ThinkingPiece]:
-        """What was held back, at the end of the text."""
+        """The text has ended: the pieces of what was held back."""
         held, self._held = self._held, ""
         if self._state == "thinking":
             held = held.rstrip()
@@ -72,5 +71,5 @@ class ThinkFilter:
 
 
 def _tag_begun(text: str) -> int:
-    """How many characters at the end of the text may be the start of the closing tag."""
+    """The number of characters at the end of the text that may begin the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)

@@ -1,14 +1,14 @@
-"""Tool calls put together from the deltas of a Chat Completions stream.
+"""Tool calls, put together from the deltas of a Chat Completions stream.
 
-Which call a delta belongs to is the one thing that compatible providers do not agree on:
+Compatible providers do not agree on how a delta names its call. These rules fit what they send:
 
-- A new id with a name opens a call, also where all calls of the answer claim index 0.
-- An id that is known, an empty one or none continues; a name that comes again is not taken again.
-- Without any id a new index, another name, arguments that start afresh after complete ones, or a second name
-  in one list without an index open a call, which gets an id of our own.
-- A call is told on once its name is known; ids and names are never changed after that.
-- A call that comes again with its id, its name and all of its arguments is the same call, and so is one of a whole
-  message that was streamed before.
+- A new id with a name opens a call, also if all calls of the answer have index 0.
+- A known id, an empty id or no id continues a call. A name that comes again changes nothing.
+- Four things open a call without an id: a new index, another name, arguments that begin again after complete ones, and
+  a second name in one list without an index. Such a call gets an id of our own.
+- A call's pieces are given once its name is known. Its id and name never change after that.
+- A call that comes again with its id, its name and all its arguments is the same call. So is a call of a whole message
+  that was streamed before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ KNOWN = frozenset({"id", "type", "index", "function"})
 
 
 class _Call:
-    """A call under way. `index` is ours and dense from 0; None until the call has a name."""
+    """A call that is not complete yet. `index` is our own, counted from 0; None until the call has a name."""
 
     __slots__ = ("arguments", "extra", "id", "index", "name", "size")
 
@@ -37,12 +37,12 @@ class _Call:
         self.extra: dict[str, Any] = {}
 
     def is_said(self, arguments: str) -> bool:
-        """Whether these are all of its arguments, which are complete."""
+        """Whether these are the call's arguments so far, and they are complete JSON."""
         return len(arguments) == self.size > 0 and "".join(self.arguments) == arguments and _is_complete(self.arguments)
 
 
 class ToolDeltas:
-    """The calls of one answer. `origin` marks the model that makes them."""
+    """The calls of one answer. `origin` is the mark of the model that makes them."""
 
     def __init__(self, origin: str = "") -> None:
         self._origin = origin
@@ -72,7 +72,8 @@ class ToolDeltas:
         return pieces
 
     def complete(self, calls: Sequence[Any]) -> list[CallPiece | ArgumentsPiece]:
-        """What the `tool_calls` of a whole message add. Each entry is a complete call, perhaps one that came before."""
+        """The pieces that the `tool_calls` of a whole message add. Each entry is a complete call, and may have been
+        streamed before."""
         pieces: list[CallPiece | ArgumentsPiece] = []
         streamed = list(self._calls)
         for place, entry in enumerate(calls):
@@ -86,18 +87,18 @@ class ToolDeltas:
         return pieces
 
     def _streamed(self, entry: Mapping[str, Any], name: str, arguments: str, at_place: Sequence[_Call]) -> _Call | None:
-        """The call that this entry of a whole message repeats."""
+        """The streamed call that this entry of a whole message repeats, or None."""
         known = self._by_id.get(_string(entry.get("id")))
         if known is not None:
             return known
-        # Without its id, or under another one: the answer is the same, so its calls are, too.
+        # The entry may lack the id or have another one. The answer is the same, so a call at the same place is, too.
         for call in at_place:
             if call.name in ("", name) and (not arguments or arguments.startswith("".join(call.arguments))):
                 return call
         return None
 
     def finish(self) -> None:
-        """Raises ModelError model_bad_answer if a call has no name to the end."""
+        """The answer has ended. Raises ModelError model_bad_answer if a call still has no name."""
         if any(call.index is None for call in self._calls):
             raise ModelError("model_bad_answer", detail="a tool call without a name")
 
@@ -124,15 +125,15 @@ class ToolDeltas:
                 pieces.append(ArgumentsPiece(call.index, arguments))
 
     def _continued(self, delta: Mapping[str, Any], name: str, arguments: str) -> _Call | None:
-        """The call that this delta continues; None if it opens one."""
+        """The call that this delta continues, or None if it opens a call."""
         call_id = _string(delta.get("id"))
         index = _index(delta)
         at_index = self._by_index.get(index) if index is not None else None
         if call_id:
             known = self._by_id.get(call_id)
             if known is not None and name and index is not None and at_index is not known:
-                return None  # under an id that was used already: whoever puts the answer together drops it
-            # Some providers make a new id for every chunk; without a name it is no new call.
+                return None  # a new call under a used id: whoever puts the answer together drops it
+            # Some providers make a new id for each chunk. Without a name it is no new call.
             return known or (at_index if not name else None)
         call = at_index if at_index is not None else self._last(index, name)
         if call is None or not name or not call.name:
@@ -142,7 +143,7 @@ class ToolDeltas:
         return call
 
     def _last(self, index: int | None, name: str) -> _Call | None:
-        """The call opened last, for a delta without id whose index is missing or unknown."""
+        """The call that was opened last. It is for a delta without an id, and without a known index."""
         if not self._calls or (index is not None and name):
             return None
         return self._calls[-1]
@@ -160,14 +161,14 @@ class ToolDeltas:
 
 
 def _function(delta: Mapping[str, Any]) -> tuple[str, str]:
-    """The name in it, and its arguments as JSON text; both may be empty."""
+    """The delta's name, and its arguments as JSON text. Both may be empty."""
     function = delta.get("function")
     function = function if isinstance(function, dict) else {}
     return _string(function.get("name")), _arguments(function.get("arguments"))
 
 
 def _is_bare(delta: Mapping[str, Any]) -> bool:
-    """Whether the delta has a name and nothing else that would tell its call from another."""
+    """Whether the delta has a name, but no id and no index."""
     return bool(_function(delta)[0]) and not _string(delta.get("id")) and _index(delta) is None
 
 
@@ -181,7 +182,7 @@ def _index(delta: Mapping[str, Any]) -> int | None:
 
 
 def _arguments(value: Any) -> str:
-    """A piece of JSON text: as it is, or made from the value that stands in its place."""
+    """A piece of JSON text. Some providers send a value instead, and it is made from that."""
     if value is None or isinstance(value, str):
         return value or ""
     return orjson.dumps(value).decode()

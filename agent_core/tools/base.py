@@ -1,4 +1,4 @@
-"""What a tool is to the engine: something the model sees, and something that can be run."""
+"""The interface of tools: the part that the model sees, and the part that the engine runs."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -14,7 +14,7 @@ NAME_PATTERN = r"[A-Za-z0-9_-]{1,64}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """What the model sees of a tool: `parameters` is a JSON Schema of type object."""
+    """The part of a tool that the model sees. `parameters` is a JSON Schema of type object."""
 
     name: str
     description: str = ""
@@ -23,8 +23,12 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """What a tool returns that has begun something which goes on elsewhere: the run ends as `waiting`, and the
-    call's result comes later, under `operation_id`, which has 1 to 256 characters. `retry_after` is in seconds.
+    """A tool returns this if it has begun an operation elsewhere. The run ends as `waiting`, and the call's result
+    comes later.
+
+    - operation_id: names the operation, 1 to 256 characters
+    - wait_id: an id of the tool's own for whoever waits, at most 256 characters
+    - retry_after: seconds after which to ask again
 
     Raises ValueError.
     """
@@ -41,15 +45,17 @@ class Pending:
 
 
 Result = str | tuple[Part, ...] | Pending
-"""What comes of a call that did not fail. Parts hold at least one MediaPart; text is never empty."""
+"""The result of a call that did not fail. A text is never empty, and parts hold at least one MediaPart."""
 
 
 class Tool(Protocol):
     """A tool that this server runs.
 
-    `approval`: a person must agree before it runs. `timeout`: seconds, None for no limit. `idempotent`: a
-    call may be run again after a crash; the idempotency key in its context stays the same. `exclusive`: no other
-    call of the run goes on beside it. `repeatable`: the guards on repeats and on calls of one tool let it be.
+    - approval: a person must agree before it runs
+    - timeout: seconds for one call, None for no limit
+    - idempotent: a call may run again after a crash, with the same idempotency key in its context
+    - exclusive: no other call of the run runs beside it
+    - repeatable: exempt from the guards on repeats and on calls of one tool
     """
 
     @property
@@ -71,11 +77,13 @@ class Tool(Protocol):
     def repeatable(self) -> bool: ...
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> Result:
-        """Do the work and return the result. The arguments fit the schema; what it cannot say is checked here.
+        """Do the work and return the result. The arguments fit the schema; the tool checks what a schema cannot say.
 
-        Raises ToolError with what the model may know (arguments that do not fit are told so); any
-        other exception is the tool's own fault and is not shown. Synchronous work goes to `threads`. A tool that
-        has done nothing yet but wait for a thread sets `context.queued`; in the thread it clears it first, and
-        then does nothing if `context.cancelled` is set. So a call that the time limit found queued is never run.
+        Raises ToolError with a text for the model, also for arguments that do not fit. Any other exception is a fault
+        of the tool, and its text is not shown.
+
+        Synchronous work goes to `threads`. While the call waits for a thread, `context.queued` is set. In the thread
+        the tool clears it first, and then does nothing if `context.cancelled` is set. So if the time limit finds a call
+        queued, the call never runs.
         """
         ...

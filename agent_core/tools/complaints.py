@@ -1,4 +1,4 @@
-"""What a model is told of arguments that do not fit: where, what was expected, and a little of what it was."""
+"""What a model is told of arguments that do not fit: the place, what was expected, and the value's beginning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ HEAD = "The arguments do not fit the tool's parameters:"
 DOES_NOT_FIT = "The arguments do not fit the tool's JSON Schema."
 
 MOST = 5
-"""Complaints that are told; of the others, only how many there are."""
+"""The model is told this many complaints, and the number of the others."""
 
 LONGEST = 200
-"""Characters of one complaint."""
+"""Characters of one complaint at most."""
 
 PATH, SHOWN = 80, 40
-"""Characters of a path, and of the value that was given."""
+"""Characters at most of a path, and of the value that was given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Stands for the value where none is to be shown."""
+    """Stands in place of the value if none must be shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """`expected` is what should have stood at `path`, such as `is required`; `given` what stood there."""
+    """One misfit: `expected` says what is wanted at `path`, such as `is required`. `given` is the value there."""
 
     path: Sequence[int | str]
     expected: str
@@ -36,7 +36,7 @@ class Complaint:
 
     @property
     def where(self) -> str:
-        """The path as people write it, in a bounded length."""
+        """The path as people write it, cut to PATH characters."""
         return _cut(path_of(self.path), PATH)
 
     def __str__(self) -> str:
@@ -46,8 +46,8 @@ class Complaint:
 
 @dataclass(frozen=True, slots=True)
 class Misfits:
-    """What is wrong with arguments: some complaints, and how many there are `more`; none where finding out would
-    cost too much. As a text it is what the model is told."""
+    """What is wrong with arguments: some complaints, and how many `more` there are. It has no complaints if finding
+    them would cost too much. `str` gives the text for the model."""
 
     complaints: Sequence[Complaint] = ()
     more: int = 0
@@ -57,7 +57,7 @@ class Misfits:
 
 
 def tell(complaints: Sequence[Complaint], more: int = 0) -> str:
-    """The complaints as one text, MOST of them and the number of the rest, to which `more` is added."""
+    """The complaints as one text: MOST of them, and the number of the others, with `more` added."""
     lines = [f"- {each}" for each in complaints[:MOST]]
     more += len(complaints) - len(lines)
     if more:
@@ -66,7 +66,8 @@ def tell(complaints: Sequence[Complaint], more: int = 0) -> str:
 
 
 def not_a_parameter(known: Sequence[str], *, inside: bool = False) -> str:
-    """What is said of an unknown parameter, where `known` are the known ones, or of one `inside` another."""
+    """The complaint about an unknown parameter. `known` are the tool's parameters; `inside` says that it stands within
+    another value."""
     if inside:
         return "is not a parameter here"
     return f"is not a parameter; known are: {', '.join(known)}" if known else "is not a parameter: the tool takes none"

@@ -1,8 +1,8 @@
-"""What a function's docstring says of it and of its parameters, in the style of Google, NumPy or reST."""
+"""Docstrings of functions, in the style of Google, NumPy or reST: the description, and that of each parameter."""
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and what the parameters' section says of each."""
+    """The description of the function, and that of each parameter."""
     if not text:
         return "", {}
     from docstring_parser import parse  # Imported late: most of a program's start-up is imports.
@@ -17,7 +17,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
         return text, {}
     lines = [parsed.description or ""]
     for section in parsed.meta:
-        # NumPy's style may give the type of a result alone.
+        # A result in NumPy's style may have a type and no description.
         said = section.description or getattr(section, "type_name", None)
         if said and not isinstance(section, DocstringParam):
             title = " ".join(section.args)

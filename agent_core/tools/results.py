@@ -1,14 +1,14 @@
-"""A tool's return value as its result: text that the model reads, parts with media, or the promise of one.
+"""A tool's return value as its result: a text for the model, parts with media, or a result that comes later.
 
 | returned | result |
 |---|---|
 | text | itself |
-| None, blank text, no bytes | NOTHING, so that the model is not left to guess |
+| None, blank text, no bytes | NOTHING, so that the model need not guess |
 | bytes | base64 |
 | TextPart, MediaPart, or a list or tuple of them and texts, with one part at least | those parts |
 | Pending | itself: the result comes later |
-| all else | compact JSON; `[]`, `{}`, 0 and false say themselves what they are |
-| what JSON has no form for | its own text, where its class has one; else NoJson, which is an error |
+| a value that JSON has no form for | its own text, if its class has one; else NoJson, which is an error |
+| any other value | compact JSON, also `[]`, `{}`, 0 and false |
 """
 
 import base64
@@ -27,8 +27,8 @@ NOTHING = "(the tool returned nothing)"
 
 
 def result_from(value: object) -> Result:
-    """The result that the return value stands for; its text is never empty, and always well formed. Raises NoJson,
-    and ValueError for a value that refers to itself."""
+    """The result for the return value. Its text is never empty, and always well formed. Raises NoJson, and ValueError
+    for a value that refers to itself."""
     if isinstance(value, Pending):
         return value
     if isinstance(value, TextPart | MediaPart):
@@ -39,10 +39,10 @@ def result_from(value: object) -> Result:
 
 
 def render(value: object) -> str:
-    """The value as text: what is text already stays as it is, bytes become base64, and all else JSON. Raises
-    what `compact` does."""
+    """The value as text: a text stays as it is, bytes become base64, any other value becomes JSON. Raises as `compact`
+    does."""
     if isinstance(value, str):
-        # str.__str__ gives the text itself where a subclass (an enum) has a form of its own.
+        # A subclass such as an enum may have another `__str__`; this one gives the text itself.
         text = well_formed(str.__str__(value))
         return NOTHING if not text or text.isspace() else text
     if isinstance(value, bytes | bytearray | memoryview):
@@ -51,14 +51,14 @@ def render(value: object) -> str:
 
 
 def compact(value: object) -> str:
-    """Compact JSON. What JSON has no form for is written as its own text, a number that is not finite as null.
-    Raises NoJson, and ValueError for a value that refers to itself."""
+    """The value as compact JSON. A value that JSON has no form for becomes its own text, and a number that is not
+    finite becomes null. Raises NoJson, and ValueError for a value that refers to itself."""
     if isinstance(value, Iterator):
-        value = list(value)  # it may be needed twice
+        value = list(value)  # it may be read twice below
     try:
         return json_of(value).decode()
     except (PydanticSerializationError, UnicodeEncodeError):
-        # A lone surrogate: pydantic cannot write it as UTF-8, so it is replaced after the encoding.
+        # Pydantic cannot write a lone surrogate as UTF-8, so it is replaced after the encoding.
         return well_formed(json.dumps(jsonable(value), ensure_ascii=False, separators=(",", ":")))
 
 
@@ -69,11 +69,11 @@ def _is_made_of_parts(values: Collection[Any]) -> bool:
 
 
 def _parts(values: Collection[Any]) -> str | tuple[Part, ...]:
-    """The parts, neighbouring texts apart as they came; plain text where there is nothing but text."""
+    """The parts as they came; one plain text if there are only texts. Texts side by side are not joined in parts."""
     parts: list[Part] = []
     for each in values:
         if isinstance(each, MediaPart):
-            # A hostile or broken source must not end the run in an encoder.
+            # A broken value would otherwise make an encoder fail later, and end the run.
             parts.append(replace(each, value=well_formed(each.value)))
             continue
         text = well_formed(str.__str__(each) if isinstance(each, str) else each.text)
