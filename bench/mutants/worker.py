@@ -86,7 +86,7 @@ def _in_a_fork(root: Path, job: Any, number: int, until: float) -> str:
                 code = os.waitstatus_to_exitcode(status)
                 return {0: "survived", 1: "killed"}.get(code, f"killed (exit code {code})")
             sleep(0.02)
-        return "killed (too slow)"
+        return "survived"  # as far as the tests came; one that hangs has a limit of its own
     finally:
         try:
             os.killpg(child, signal.SIGKILL)
