@@ -4,8 +4,8 @@
 
 Works in copies of the tree in a temporary folder. Of each area a seeded sample is tried: each mutant against the tests
 of its area that run its line (all of them where none does, or where it runs at import), at most LIMIT seconds. A test
-that hangs has noticed it; a mutant that the tests come to no end with has survived. Without --only, the section of docs/reliability.md is written. Exit code 1 where an area is
-under TARGET.
+that hangs has noticed it; a mutant that the tests come to no end with has survived. Without --only, the section of
+docs/reliability.md is written. Exit code 1 where an area is under TARGET.
 """
 
 import argparse

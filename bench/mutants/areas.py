@@ -34,7 +34,7 @@ AREAS = (
     Area(
         name="heartbeat",
         sources=("agent_core/sessions/heartbeat.py",),
-        tests=("tests/safety", f"{SESSIONS}/test_leases.py", f"{SESSIONS}/test_owners.py"),
+        tests=(f"{SESSIONS}/test_heartbeat.py", "tests/safety", f"{SESSIONS}/test_leases.py"),
     ),
     Area(
         name="sql",
