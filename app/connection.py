@@ -7,7 +7,7 @@ that sends headers without end fills the memory.
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from app.errors import error_answer
 
@@ -30,6 +30,7 @@ class Connection(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _moved = False
     _aside = 0
+    _earlier: tuple[RequestResponseCycle, ...] = ()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -37,6 +38,9 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
+        for cycle in self._unanswered():
+            cycle.disconnected = True  # uvicorn tells only the last of several requests
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -48,6 +52,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._moved = True
+        if self.cycle is not None:
+            self._earlier = tuple(each for each in (*self._earlier, self.cycle) if not each.response_complete)
         super().on_message_begin()
         self.scope["extensions"] = {TRANSPORT: {"transport": self.transport}}
         if self._deadline is None:
@@ -64,6 +70,12 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._arrived()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._deadline is not None:  # the next request is on its way: from now on it can arrive
+            self._arrived()
+            self._expect()
 
     def _expect(self) -> None:
         self._deadline = self.loop.call_later(self.request_seconds, self._late)
@@ -84,4 +96,11 @@ class Connection(HttpToolsProtocol):
 
     def _late(self) -> None:
         self._deadline = None
-        self.transport.close()
+        if self._unanswered():
+            self._expect()  # nothing more is read until the request before has its answer, which may be a long stream
+        else:
+            self.transport.close()
+
+    def _unanswered(self) -> list[RequestResponseCycle]:
+        """The requests before the last one that have not got all of their answers."""
+        return [each for each in self._earlier if not each.response_complete]

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from agent_core import Agent
+from agent_core.models.base import TextPiece
 from app.connection import Connection
 from app.settings import Settings
+from tests.app.doubles import until
 from tests.doubles import ScriptedModel, says
 from tests.serving import run_input, serving
 
@@ -54,3 +57,51 @@ async def test_a_run_may_take_longer_than_its_request_and_the_connection_is_used
                 answer = await reader.readuntil(b"0\r\n\r\n")
             assert expected in answer
         writer.close()
+
+
+def _post(text: str, **members: Any) -> bytes:
+    body = json.dumps(run_input(text, **members)).encode()
+    return HEAD + b"content-length: %d\r\n\r\n" % len(body) + body
+
+
+@pytest.mark.parametrize("there", [10, -5], ids=["half the headers", "all but the end of the body"])
+async def test_a_request_behind_another_does_not_close_the_stream_of_that_one(
+    there: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, was_late = list[Connection](), Connection._late
+
+    def note(connection: Connection) -> None:
+        late.append(connection)
+        was_late(connection)
+
+    monkeypatch.setattr(Connection, "_late", note)
+    monkeypatch.setattr(Connection, "request_seconds", 0.02)
+    go_on = asyncio.Event()
+    model = ScriptedModel([[TextPiece("begun"), go_on, *says("late")], says("again")])
+    async with serving(Agent("a", model)) as up:
+        reader, writer = await asyncio.open_connection("127.0.0.1", up.port)
+        writer.write(_post("go"))
+        await model.streaming.wait()
+        second = _post("me too")
+        writer.write(second[:there])
+        await until(lambda: len(late) > 2)
+        monkeypatch.setattr(Connection, "request_seconds", 60.0)
+        go_on.set()
+        async with asyncio.timeout(10):
+            assert b"late" in await reader.readuntil(b"0\r\n\r\n")
+            writer.write(second[there:])
+            assert b"again" in await reader.readuntil(b"0\r\n\r\n")
+            monkeypatch.setattr(Connection, "request_seconds", 0.02)
+            writer.write(second[:there])
+            assert await reader.read() == b"", "the time of a request that stands alone counts as ever"
+        writer.close()
+
+
+async def test_a_client_that_leaves_with_two_requests_on_its_way_leaves_both() -> None:
+    model = ScriptedModel([[TextPiece("begun"), asyncio.Event()]])
+    async with serving(Agent("a", model)) as up:
+        _, writer = await asyncio.open_connection("127.0.0.1", up.port)
+        writer.write(_post("go") + _post("me too", thread="other"))
+        await model.streaming.wait()
+        writer.transport.abort()
+        await until(lambda: model.closed == 1)
