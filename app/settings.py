@@ -1,14 +1,11 @@
 """What an operator can set, and where from: the command line, over OSTINATO_ variables.
 
-`.env` in the current folder is below both; the command line loads it into the environment, so that
-OPENAI_API_KEY and OPENAI_BASE_URL work there too. Code that makes its own Settings reads the
-environment only. An empty variable counts as not set.
+The command line loads `.env` into the environment first (command/env_file.py). Code that makes its own Settings reads
+the environment only. An empty variable counts as not set.
 """
 
-import os
 import re
 from collections.abc import Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -168,30 +165,6 @@ def read_settings(options: Mapping[str, Any] | None = None) -> Settings:
         return Settings(**given)
     except ValidationError as exc:
         raise SettingsError(_sentence(exc, given)) from None
-
-
-def load_env_file(path: Path) -> None:
-    """Add the file's variables to the environment; those that are set already stay as they are.
-
-    A file that does not exist adds none. Raises SettingsError where it cannot be read.
-    """
-    # Imported here, because only the command line reads the file and start-up time counts.
-    from dotenv import dotenv_values
-    from dotenv.parser import parse_stream
-
-    if not path.is_file():
-        return
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        raise SettingsError(f"{path.name}: the file cannot be read as UTF-8 text.") from None
-    for line in parse_stream(StringIO(text)):
-        # Never passed over: the line that cannot be read may be the one with the keys.
-        if line.error or "\0" in line.original.string:
-            raise SettingsError(f"{path.name}: line {line.original.line} is not NAME=value (is a quote missing?).")
-    for name, value in dotenv_values(stream=StringIO(text)).items():
-        if value is not None:
-            os.environ.setdefault(name, value)
 
 
 def _sentence(exc: ValidationError, given: Mapping[str, Any]) -> str:

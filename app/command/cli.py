@@ -62,7 +62,8 @@ def chat(context: click.Context, /, target: str | None, **options: Any) -> None:
     """Talk to a running server (http://…), or to the agents of TARGET without one; the demo's by default."""
     from app.agents import AgentsError
     from app.command.chat import ChatError, open_chat
-    from app.settings import SettingsError, load_env_file
+    from app.command.env_file import load_env_file
+    from app.settings import SettingsError
 
     message = options.pop("message")
     try:
@@ -76,9 +77,10 @@ def chat(context: click.Context, /, target: str | None, **options: Any) -> None:
 
 def _serve(target: str | None, options: Mapping[str, Any]) -> None:
     from app.agents import load, names_of
+    from app.command.env_file import load_env_file
     from app.main import create_app
     from app.server import bind, serve
-    from app.settings import load_env_file, read_settings
+    from app.settings import read_settings
 
     load_env_file(Path.cwd() / ".env")
     settings = read_settings(options)
@@ -90,7 +92,7 @@ def _serve(target: str | None, options: Mapping[str, Any]) -> None:
 
 
 def _announce(host: str, sockets: Sequence[socket.socket], agents: str, keyed: bool) -> None:
-    from app.page import curl_line
+    from app.routes.page import curl_line
 
     base = f"http://{f'[{host}]' if ':' in host else host}:{sockets[0].getsockname()[1]}"
     who = "with a key" if keyed else "without keys, this machine only"

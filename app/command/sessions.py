@@ -31,7 +31,8 @@ def _where(command: Callable[..., None]) -> Callable[..., None]:
 def _use(options: dict[str, Any], do: Callable[[Any], Any]) -> Any:
     """What `do` makes of the storage that the options name. Raises CannotVerify."""
     from agent_core.errors import StoreError
-    from app.settings import SettingsError, load_env_file, read_settings
+    from app.command.env_file import load_env_file
+    from app.settings import SettingsError, read_settings
 
     try:
         load_env_file(Path.cwd() / ".env")

@@ -20,8 +20,8 @@ from agent_core.stored import StoredAnswer
 from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
+from app.retries.chat_runs import find_or_begin
 from app.retries.repeats import Claim
-from app.routes.chat_runs import find_or_begin
 from app.runs.first_events import batches_of
 from app.runs.on_disconnect import on_disconnect_of
 from app.runs.run import Attached

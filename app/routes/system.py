@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, Response
 
 from agent_core.agent import Agent
 from agent_core.errors import RunError
-from app.page import POLICY, page
+from app.routes.page import POLICY, page
 from app.services import services_of
 
 router = APIRouter()

@@ -5,7 +5,7 @@ import shlex
 
 from agent_core.agent import Agent
 from app.agents import Roster
-from app.page import POLICY, curl_line, page
+from app.routes.page import POLICY, curl_line, page
 
 
 def test_the_curl_line_survives_a_shell() -> None:
