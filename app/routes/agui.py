@@ -8,9 +8,8 @@ from starlette.responses import Response
 from agent_core.names import SessionKey
 from app.auth import user_of
 from app.limits import read_json
-from app.routes.runs import LAST_EVENT_ID, event_id, from_log, reattach
-from app.runs.on_disconnect import on_disconnect_of
-from app.runs.respond import streamed
+from app.runs.reattach import LAST_EVENT_ID, event_id, from_log, reattach
+from app.runs.respond import on_disconnect_of, streamed
 from app.runs.run import Manner
 from app.services import services_of
 from converters.agui.decode import parse_run_input
@@ -32,7 +31,7 @@ async def run_agent(request: Request) -> Response:
     services = services_of(request)
     settings = services.settings
     agent = services.roster.get(request.path_params.get("agent"))
-    on_disconnect = on_disconnect_of(request, agent, settings)
+    on_disconnect = on_disconnect_of(request, agent)
     asked = await read_json(request, settings.body_limit, services.engine.aside, parse_run_input)
     key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
     if LAST_EVENT_ID in request.headers:

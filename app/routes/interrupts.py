@@ -22,12 +22,10 @@ from agent_core.run_input import RunInput
 from app.agents import Roster
 from app.errors import NotFound, run_error_answer
 from app.limits import read_json
-from app.routes.runs import reattach
 from app.routes.sessions import found, json
 from app.routes.system import READ
-from app.runs.first_events import batches_of
-from app.runs.on_disconnect import on_disconnect_of
-from app.runs.respond import events_of, failed_at_once, streamed
+from app.runs.reattach import reattach
+from app.runs.respond import batches_of, events_of, failed_at_once, on_disconnect_of, streamed
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from app.services import services_of
 from converters.agui.dialect import Dialect
@@ -84,9 +82,7 @@ async def resume(request: Request) -> Response:
     stream = flag_at(members, "stream")
     asked = await services.engine.sessions.interrupts(key)
     agent = _addressee(asked, answers, text_at(members, "agent"), services.roster)
-    begun = _begin(
-        request, key, agent, answers, run_id or new_id("run"), on_disconnect_of(request, agent, services.settings)
-    )
+    begun = _begin(request, key, agent, answers, run_id or new_id("run"), on_disconnect_of(request, agent))
     if stream or (stream is None and _wants_stream(request)):
         return await streamed(request, *begun)
     return await _whole(request, begun[0])

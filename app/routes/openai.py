@@ -22,8 +22,7 @@ from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
 from app.retries.chat_runs import find_or_begin
 from app.retries.repeats import Claim
-from app.runs.first_events import batches_of
-from app.runs.on_disconnect import on_disconnect_of
+from app.runs.respond import batches_of, on_disconnect_of
 from app.runs.run import Attached
 from app.services import Services, services_of
 from app.sse import HEADERS, RunStream
@@ -51,7 +50,7 @@ async def chat_completions(request: Request) -> Response:
     claim = Claim.of(
         user_of(request), body, headers.get("idempotency-key"), headers.get("x-stainless-retry-count"), session_id
     )
-    on_disconnect = on_disconnect_of(request, agent, services.settings)
+    on_disconnect = on_disconnect_of(request, agent)
     # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     served = await find_or_begin(request, services, agent, asked, claim, on_disconnect)

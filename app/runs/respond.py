@@ -1,26 +1,50 @@
-"""The response to a run that has just been started, as an AG-UI stream."""
+"""From a run that has just been started to its response: what a leaving client means, the first events, the stream.
 
-from collections.abc import Sequence
+Until the response has begun, nobody else would notice that the client has left; so whatever waits for events here
+watches the connection too.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from fastapi import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from agent_core.agent import Agent
+from agent_core.errors import InvalidRequest
 from agent_core.events import Event, RunFailed
 from app.errors import run_error_answer
-from app.runs.first_events import batches_of
-from app.runs.run import Attached, ServedRun
+from app.runs.run import Attached, OnDisconnect, ServedRun
 from app.runs.wire import fed
 from app.services import services_of
 from app.sse import RunStream
 from converters.agui.stream import AguiStream
 
+ON_DISCONNECT = "X-On-Disconnect"
+
 AT_ONCE = frozenset({"store_unavailable", "session_busy", "invalid_request"})
-"""What a run fails with before it has done anything: no store, another worker in its session, a bad answer."""
+"""The failures of a run that has done nothing yet: no store, another worker in its session, a bad answer."""
+
+
+def on_disconnect_of(request: Request, agent: Agent) -> OnDisconnect:
+    """What happens to the run when its last reader leaves: the request's word, over the agent's, over the server's.
+
+    Raises InvalidRequest for a word that is none.
+    """
+    asked = request.headers.get(ON_DISCONNECT)
+    if asked is None:
+        return agent.on_disconnect or services_of(request).settings.on_disconnect
+    if asked == "cancel":
+        return "cancel"
+    if asked == "continue":
+        return "continue"
+    raise InvalidRequest(f"{ON_DISCONNECT}: 'cancel' or 'continue' is needed.", ON_DISCONNECT)
 
 
 async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Response:
-    """The run as a stream, which begins with what it has said so far; where it failed at once, that is a status."""
+    """The run as a stream, which begins with what it has said so far; a run that failed at once is a status."""
     attached = served.attach()
     try:
         first = await events_of(request, attached, 1)
@@ -31,8 +55,13 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
     if failure is not None:
         attached.leave()
         return run_error_answer(request.scope, failure)
-    settings = services_of(request).settings
     held = await fed(wire, first, attached.source.weight, served.aside)
+    return agui_response(request, attached, wire, held)
+
+
+def agui_response(request: Request, attached: Attached, wire: AguiStream, held: bytes) -> RunStream:
+    """The response that streams the run to this reader; `held` are the bytes that its wire has made already."""
+    settings = services_of(request).settings
     return RunStream(
         attached,
         wire,
@@ -44,7 +73,7 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
 
 
 async def events_of(request: Request, attached: Attached, least: int) -> list[Event]:
-    """The run's first events, at least so many, or all where it has fewer. Raises ClientDisconnect."""
+    """The run's first events, at least so many, or all if it has fewer. Raises ClientDisconnect."""
     found: list[Event] = []
     async with aclosing(batches_of(request, attached)) as batches:
         async for batch in batches:
@@ -58,3 +87,38 @@ def failed_at_once(events: Sequence[Event]) -> RunFailed | None:
     """The failure of a run that did nothing before it: that can still be a status."""
     last = events[-1] if 0 < len(events) <= 2 else None
     return last if isinstance(last, RunFailed) and last.code in AT_ONCE else None
+
+
+async def batches_of(
+    request: Request, attached: Attached, seconds: float | None = None
+) -> AsyncGenerator[list[Event], None]:
+    """The run's events as they come, to its end, or until the seconds are over.
+
+    Raises ClientDisconnect when the client leaves.
+    """
+    source = attached.source
+    over = False
+
+    def end() -> None:
+        nonlocal over
+        over = True
+        source.wake()
+
+    timer = asyncio.get_running_loop().call_later(seconds, end) if seconds is not None else None
+    gone = asyncio.ensure_future(_gone(request))
+    # Both only wake the source: cancelling its wait could lose events that were taken already.
+    gone.add_done_callback(lambda _: source.wake())
+    try:
+        while events := await source.batch(lambda: gone.done() or over):
+            yield events
+        if gone.done() and not source.at_end:
+            raise ClientDisconnect
+    finally:
+        gone.cancel()
+        if timer is not None:
+            timer.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
