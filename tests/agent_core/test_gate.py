@@ -132,3 +132,24 @@ async def test_20_000_users_with_cancels_never_overlap_and_leave_an_empty_regist
     assert all(numbers == sorted(numbers) for numbers in served.values())
     assert sum(task.cancelled() for task in tasks) > 3_000
     assert len(gate) == 0
+
+
+@pytest.mark.parametrize(
+    ("wait_seconds", "max_waiting", "seconds"), [(30.0, 8, 4), (27.0, 8, 3), (0.5, 8, 1), (5.0, 0, 5)]
+)
+def test_who_is_refused_is_told_when_a_place_may_be_free(wait_seconds: float, max_waiting: int, seconds: int) -> None:
+    gate = Gate(max_waiting=max_waiting, wait_seconds=wait_seconds)
+    for number in range(max_waiting + 1):
+        gate.enter(KEY, f"r{number}")
+    with pytest.raises(QueueFull) as refused:
+        gate.enter(KEY, "one more")
+    assert refused.value.retry_after == seconds
+
+
+def test_who_is_refused_is_told_which_run_holds_the_session() -> None:
+    gate = Gate(when_busy="reject")
+    gate.enter(KEY, "first")
+    gate.enter(KEY, "rename", always=True)
+    with pytest.raises(SessionBusy) as refused:
+        gate.enter(KEY, "second")
+    assert refused.value.run_id == "first"

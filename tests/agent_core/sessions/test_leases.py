@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from agent_core import Agent, Engine
 from agent_core.errors import RunError
-from agent_core.events import AgentEnd, RunFailed
+from agent_core.events import AgentEnd, AgentStart, RunFailed
 from agent_core.gate import Gate
 from agent_core.messages import Message
 from agent_core.models.base import TextPiece
@@ -211,3 +212,84 @@ async def test_what_is_opened_holds_the_entries_as_they_stood() -> None:
     await writer.append(message_entry("r", "a", Message(id="m", role="user", content="hi")))
     await leases.release(writer.lease)
     assert [entry.seq for entry in (await leases.open(KEY, wait=1)).entries] == [1]
+
+
+class Paced:
+    """asyncio for the leases: pauses are over at once, and the loop's clock has moved by them."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    def get_running_loop(self) -> Any:
+        return self
+
+    def create_task(self, work: Any) -> Any:
+        return asyncio.get_running_loop().create_task(work)
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def paced(monkeypatch: pytest.MonkeyPatch) -> Paced:
+    made = Paced()
+    monkeypatch.setattr(leases_module, "asyncio", made)
+    return made
+
+
+async def test_a_held_session_is_tried_again_ever_more_rarely_and_at_last_each_second(paced: Paced) -> None:
+    store, waited = SharedStore(), list[str]()
+    store.held = 8
+    await Leases(store, "w").open(KEY, wait=30, waiting=lambda: waited.append("waiting"))
+    assert paced.pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    assert waited, "and it says that it waits"
+
+
+@pytest.mark.parametrize(("wait", "pauses"), [(0.15, 2), (0.34, 2), (0.35, 3), (0.04, 0)])
+async def test_no_pause_is_begun_that_would_end_too_late(wait: float, pauses: int, paced: Paced) -> None:
+    store = SharedStore()
+    store.held = 1000
+    with pytest.raises(RunError, match="session_busy_timeout"):
+        await Leases(store, "w").open(KEY, wait=wait + 1e-9)
+    assert len(paced.pauses) == pauses
+
+
+async def test_a_run_that_waits_for_another_worker_says_that_it_began() -> None:
+    store = SharedStore()
+    store.held = 10**9
+    async with Engine(store=store) as engine:
+        stream = engine.stream_events(Agent("a", ScriptedModel([says("hi")])), "go", user_id="u", session_id="s")
+        assert isinstance(await anext(stream), AgentStart)
+        store.held = 0
+        assert isinstance([event async for event in stream][-1], AgentEnd)
+
+
+async def test_what_was_released_late_is_forgotten() -> None:
+    store = SharedStore()
+    store.slow = asyncio.Event()
+    leases = Leases(store, "w")
+    for _ in range(2):
+        opening = asyncio.create_task(leases.open(KEY, wait=1))
+        await until(lambda: KEY in store._sessions)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert KEY in leases._late
+        store.slow.set()
+        await until(lambda: not leases._late)
+        store.slow.clear()
+
+
+async def test_a_worker_without_a_heartbeat_loses_nothing_and_one_with_asks_it() -> None:
+    store, lost = SharedStore(), asyncio.Event()
+    Leases(store, "w").check()
+    with pytest.raises(LeaseLost):
+        Leases(store, "w", heartbeat(store, lost)).check()
