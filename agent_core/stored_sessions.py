@@ -132,6 +132,7 @@ class Sessions:
         for run in self._runner.under_way(key)[:1]:
             writer = run.lane.scope.writer
             if writer is not None:
+                writer.titled = True  # before the append: the run may be about to store a title of its own
                 with suppress(LeaseLost):  # the run may be ending, and then the gate is free soon
                     await writer.append(entry)
                     return True

@@ -20,11 +20,13 @@ def _nothing() -> None:
 
 
 class Writer:
-    """Appends under a lease. `entries` are the session's as they stood when the lease was acquired."""
+    """Appends under a lease. `entries` are the session's as they stood when the lease was acquired; `titled` says that
+    a person has named the session since."""
 
     def __init__(self, store: Store, lease: Lease, entries: Sequence[Entry] = ()) -> None:
         self.lease = lease
         self.entries = entries
+        self.titled = False
         self.before: Callable[[Sequence[Entry]], Awaitable[None]] | None = None
         self._store = store
         self._deferred: list[Entry] = []

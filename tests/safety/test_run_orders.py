@@ -3,10 +3,12 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from agent_core import Agent, Engine, ToolContext, tool
+from agent_core.aside import SMALL
 from agent_core.events import AgentEnd, Custom, Event, Progress, RunFailed, ToolResultEnd
 from agent_core.gate import Gate
 from agent_core.interrupts import Decision, Interrupt
@@ -182,3 +184,31 @@ async def test_a_tool_s_thread_that_outlives_its_call_emits_nothing() -> None:
     assert [event.name for event in events if isinstance(event, Custom)] == ["before"]
     assert not any(isinstance(event, Progress) for event in events)
     assert [event.status for event in events if isinstance(event, ToolResultEnd)] == ["timed_out"]
+
+
+async def test_a_title_that_a_person_gives_while_a_run_begins_is_not_overwritten_by_one_that_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run has read a long session without a title in a thread, and has not stored its input."""
+    reading, go_on = threading.Event(), threading.Event()
+
+    def read(*about: Any) -> Any:
+        reading.set()
+        go_on.wait(10)
+        return history_of(*about)
+
+    monkeypatch.setattr("agent_core.runner.history_of", read)
+    long = Message(id="m", role="user", content="x" * (SMALL + 1))
+    async with Engine() as engine:
+        await engine.observe(Agent("a", ScriptedModel([says("hi")])), [long], user_id="u", session_id="s")
+        given = RunInput(messages=(Message(id="u1", role="user", content="a cut title"),))
+        run = asyncio.create_task(events_of(engine, Agent("a", ScriptedModel([says("hi")])), given))
+        await until(reading.is_set)
+        renaming = asyncio.create_task(engine.sessions.rename(KEY, "Mine"))
+        await renaming
+        go_on.set()
+        assert renaming.result() is True
+        assert isinstance((await run)[-1], AgentEnd)
+        info = await engine.store.find(KEY)
+        assert info is not None
+        assert info.title == "Mine"

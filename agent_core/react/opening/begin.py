@@ -163,12 +163,12 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
     entries += [] if back is None else [lane.entry(back.body)]
     entries += lane.entries_of(*results)
     entries += [lane.entry(MessageBody(agent=agent, message=each, origin=intake.origin)) for each in said]
-    title = "" if lane.scope.ephemeral or history.title else title_of(said)
+    writer = lane.scope.writing
+    title = "" if lane.scope.ephemeral or history.title or writer.titled else title_of(said)
     if title:
         entries.append(lane.entry(TitledBody(title=title)))
     change = change_behind(back, _state(lane, back), history)
     entries += [] if change is None else [lane.entry(change.body)]
-    writer = lane.scope.writing
     await writer.append(*entries)
     lane.scope.begun, writer.entries = True, ()
     history.title = title or history.title
