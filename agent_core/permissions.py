@@ -21,7 +21,7 @@ class Rule:
     """A rule for calls of the tools whose names match the pattern `tool`.
 
     - arguments: a pattern for each named argument; the rule fits only if all of them match. A text is matched as it
-      is, every other value as JSON
+      is, every other value as JSON. An argument that a call leaves out has the default of the tool's schema
     - reason: told to the model with a denial, and to the person who is asked
 
     In a pattern `*` stands for any text, also an empty one, and `?` for one character. Every other character stands

@@ -20,6 +20,13 @@ class ToolSpec:
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The arguments that a call may leave out, as the schema fills them in."""
+        members = self.parameters.get("properties")
+        named = members.items() if isinstance(members, Mapping) else ()
+        return {name: each["default"] for name, each in named if isinstance(each, Mapping) and "default" in each}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:

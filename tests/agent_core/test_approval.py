@@ -7,7 +7,15 @@ import pytest
 
 from agent_core import Agent, Engine, ToolContext, tool
 from agent_core.errors import InvalidRequest
-from agent_core.events import AgentEnd, Custom, Event, RequireExternalExecution, RequireUserConfirm, RunFailed
+from agent_core.events import (
+    AgentEnd,
+    Custom,
+    Event,
+    RequireExternalExecution,
+    RequireUserConfirm,
+    RunFailed,
+    ToolResultEnd,
+)
 from agent_core.interrupts import Answer, Interrupt
 from agent_core.messages import Message, new_id
 from agent_core.pairing import open_calls, paired
@@ -271,6 +279,41 @@ async def test_rules_decide_before_the_tool_s_own_default() -> None:
     assert desk.done == ["send ann"]
     assert interrupt.message == "Looking is private."
     assert [status for status, _ in await desk.results()] == ["ok", "denied"]
+
+
+@pytest.mark.parametrize("arguments", ['{"to":"ann"}', '{"to":"ann","channel":"public","loud":false}'])
+@pytest.mark.parametrize("pattern", [{"channel": "pub*"}, {"loud": "false"}, {"channel": "public", "to": "a?n"}])
+async def test_a_rule_on_an_argument_counts_also_where_the_model_leaves_it_to_its_default(
+    arguments: str, pattern: dict[str, str]
+) -> None:
+    done: list[str] = []
+
+    @tool
+    def post(to: str, channel: str = "public", loud: bool = False) -> str:
+        """Posts."""
+        done.append(f"{to} {channel} {loud}")
+        return "posted"
+
+    def judge(name: str, arguments: Any, context: Any) -> Any:
+        return "deny" if arguments["channel"] == "public" else None
+
+    asked = [("post", arguments), ("post", '{"to":"ann","channel":"private","loud":true}')]
+    rule = Rule(tool="post", decision="deny", arguments=pattern)
+    for permissions in (Permissions(rules=[rule]), Permissions(decide=judge)):
+        done.clear()
+        agent = Agent("a", ScriptedModel([calls(*asked), says("ok")]), tools=[post], permissions=permissions)
+        async with Engine() as engine:
+            events = await events_of(engine, agent, "go")
+        assert [event.status for event in events if isinstance(event, ToolResultEnd)] == ["denied", "ok"]
+        assert done == ["ann private True"]
+
+
+async def test_a_rule_on_the_default_of_a_client_s_tool_counts_too() -> None:
+    schema = {"type": "object", "properties": {"channel": {"type": "string", "default": "public"}, "odd": True}}
+    rules = [Rule(tool="theirs", decision="deny", arguments={"channel": "public"})]
+    desk = Desk(calls(("theirs", "{}")), says("ok"), permissions=Permissions(rules=rules))
+    ended(await desk.ask("go", tools=(ToolSpec(name="theirs", parameters=schema),)))
+    assert [status for status, _ in await desk.results()] == ["denied"]
 
 
 async def test_a_callable_decides_the_rest_and_denies_where_it_raises() -> None:

@@ -12,6 +12,7 @@ from agent_core.checking.arguments import checked, weight_of
 from agent_core.interrupts import Decision
 from agent_core.messages import ToolCall
 from agent_core.react.lane import Lane
+from agent_core.tools.base import ToolSpec
 
 MUCH = 20_000
 """Work (`Aside`) after which other runs get a turn: an answer may have many calls."""
@@ -63,7 +64,7 @@ async def judge(lane: Lane, call: ToolCall) -> Verdict:
         await asyncio.sleep(0)
     if arguments is None:
         return Verdict("wrong", {}, wrong, by_person=edited)
-    verdict = _permitted(lane, call, arguments)
+    verdict = _permitted(lane, spec, arguments)
     # A person's approval takes the place of the asking, and of nothing else. What a rule denies stays denied, also
     # if the person has edited the arguments so that the rule applies.
     if decision is not None and verdict.kind == "ask":
@@ -89,10 +90,13 @@ def _decision(lane: Lane, call: ToolCall) -> Decision | None:
     return lane.history.decisions.get(interrupt.id)
 
 
-def _permitted(lane: Lane, call: ToolCall, arguments: Mapping[str, Any]) -> Verdict:
-    tool = lane.tools.get(call.name)
+def _permitted(lane: Lane, spec: ToolSpec, arguments: Mapping[str, Any]) -> Verdict:
+    tool = lane.tools.get(spec.name)
     decided, reason = lane.agent.permissions.judge(
-        call.name, arguments, approval=tool is not None and tool.approval, context=lane.context
+        spec.name,
+        {**spec.defaults, **arguments},  # the tool runs with the defaults, whether the model writes them out or not
+        approval=tool is not None and tool.approval,
+        context=lane.context,
     )
     if decided == "deny":
         return Verdict("deny", arguments, reason)
