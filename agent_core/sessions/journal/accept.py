@@ -1,4 +1,4 @@
-"""Takes a database as it stands for the true one: writes the anchor that it would have left."""
+"""Accepts a database as it stands: writes the anchor that fits it."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ _TOMBSTONES = "SELECT id, head + 1, mac FROM tombstones"
 
 
 def write_anchor(conn: Connection, path: Path) -> None:
-    """Make an anchor of this database at the path, which has none. Raises OSError, and SQLAlchemy's errors.
+    """Write an anchor of this database to the path, where no file is. Raises OSError, and SQLAlchemy's errors.
 
-    The database was verified: its heads and seals are those of its entries.
+    The caller has verified the database, so its heads and seals are those of its entries.
     """
     anchor = Anchor(path)
     try:

@@ -1,4 +1,4 @@
-"""The journal's anchor: how far each session has come, in a file outside the database."""
+"""The journal's anchor: the last entry of each session, in a file outside the database."""
 
 import errno
 import logging
@@ -17,13 +17,13 @@ _CHUNK = 1024 * STRIDE
 
 
 class Anchor:
-    """How far each session has come: a sparse file with one slot for each row id, from 1; and of which database.
+    """A sparse file with the database's identity, and a slot for each row id: its session's last number and mac.
 
-    It is written after the commit and never synced, so it may lag behind the database and is never ahead
-    of it: a database that is longer than its anchor is valid, a shorter one is not. For any threads; other
+    The anchor is written after the commit and never synced. So it may lag behind the database but is never ahead of
+    it: a session that is longer than its slot says is valid, a shorter one is not. Any thread may use it, and other
     processes may write to the same file.
 
-    Raises OSError where the file cannot be opened, ValueError where it is something else.
+    Raises OSError if the file cannot be opened, ValueError if it is no anchor.
     """
 
     def __init__(self, path: Path, *, write: bool = True) -> None:
@@ -36,12 +36,11 @@ class Anchor:
 
     @property
     def identity(self) -> bytes:
-        """The identity of the database that it belongs to; empty where it does not say, as one of an earlier
-        version."""
+        """The identity of the anchor's database. Empty if it is not known: earlier versions did not write it."""
         return self._identity
 
     def adopt(self, identity: bytes) -> None:
-        """From now on it belongs to this database. Where that cannot be written it holds for this process."""
+        """Bind the anchor to this database. If the file cannot be written, that holds for this process only."""
         with self._lock:
             self._identity = identity
             try:
@@ -50,12 +49,13 @@ class Anchor:
                 self._complain_of(exc)
 
     def note(self, row: int, seq: int, tip: bytes, *, since: int | None = None) -> None:
-        """Remember that the session came to `seq`, and which mac stands there. Never goes backwards.
+        """Note that the session has come to `seq`, with this mac. A slot never goes back.
 
-        `since` is the head before this append. A slot that is ahead of that was written for entries which
-        the database has lost: it stays as it is, since it is the only proof. Where the file was removed or
-        replaced, it goes on in the one that is there now, or a new one. Where the file cannot be written the
-        append stands all the same. Each of these is logged once.
+        `since` is the head before this append. A slot that is ahead of it was written for entries that the database
+        has lost. That slot stays, because it is the only proof.
+
+        If the file was removed or replaced, the anchor goes on in the file that is there now, or in a new one. If it
+        cannot be written, the append stands all the same. Each of these is logged once.
         """
         with self._lock:
             try:
@@ -70,13 +70,13 @@ class Anchor:
                 self._complain_of(exc)
 
     def read(self, row: int) -> tuple[int, bytes] | None:
-        """The last number and mac that were noted for the session; None where nothing was."""
+        """The last number and mac that were noted for the session, or None."""
         with self._lock:
             seq, tip = self._slot(row)
         return (seq, tip) if seq else None
 
     def refresh(self) -> bool:
-        """Read from now on the file that is in its place. True where that is another one than before."""
+        """Go over to the file that is at the path now. True if that is another file than before."""
         with self._lock:
             try:
                 return self._follow()
@@ -86,12 +86,12 @@ class Anchor:
 
     @property
     def last_row(self) -> int:
-        """The highest id that has a slot; 0 where none has."""
+        """The highest id that has a slot, 0 if none has."""
         with self._lock:
             return max(0, os.fstat(self._file).st_size - 1) // STRIDE
 
     def rows(self, first: int = 1) -> Iterator[int]:
-        """The ids of all sessions that were noted, in order, from `first` on."""
+        """The ids of all noted sessions in order, from `first` on."""
         offset = STRIDE * max(first, 1)
         while (found := self._data_from(offset)) is not None:
             offset = max(offset, found - found % STRIDE)
@@ -111,8 +111,8 @@ class Anchor:
                 self._file = -1
 
     def _follow(self) -> bool:
-        """Where the file that is open has no name any more, open the one that has: what is written to the old
-        one is lost with this process."""
+        """If the open file is no longer at the path, open the one that is. What is written to the old file is lost
+        when this process ends."""
         if not self._write or self._file < 0 or is_at(self._file, self._path):
             return False
         self._complain("the journal's anchor was removed or replaced; what it knew of the sessions is gone")
@@ -131,10 +131,10 @@ class Anchor:
         return SLOT.unpack(found.ljust(SLOT.size, b"\0")) if found else (0, b"")
 
     def _data_from(self, offset: int) -> int | None:
-        """Where the file goes on after a hole; None at its end."""
+        """The place where the file's data goes on after a hole, or None at the end."""
         try:
             return os.lseek(self._file, offset, os.SEEK_DATA)
-        except AttributeError:  # a system that does not know holes
+        except AttributeError:  # the system knows no holes
             return offset
         except OSError as exc:
             if exc.errno == errno.ENXIO:

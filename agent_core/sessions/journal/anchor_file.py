@@ -1,10 +1,10 @@
 """The file of a journal's anchor: its header, and a slot of a fixed size for each session.
 
     0    "ostinato journal anchor 2\\n" and the database's identity (16 bytes); version 1 has none
-    64   the slot of session number 1: how far it has come (8 bytes) and the mac that stands there (32)
+    64   the slot of session number 1: its last entry's number (8 bytes) and mac (32)
     128  the slot of session number 2, and so on
 
-The file is sparse. A slot never lies across two sectors of a disk, so none is written by half.
+The file is sparse. A slot never crosses two sectors of a disk, so it is written whole or not at all.
 """
 
 import os
@@ -22,8 +22,8 @@ _HEADER = b"ostinato journal anchor 2\n"
 
 
 def open_file(path: Path, *, write: bool) -> int:
-    """The file, made for its owner alone where it is not there. Raises OSError, and ValueError where it is
-    something else."""
+    """Open the file. To write, make it if it is missing, for its owner alone. Raises OSError, and ValueError if it is
+    no anchor."""
     flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
     file = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
@@ -40,7 +40,7 @@ def open_file(path: Path, *, write: bool) -> int:
 
 
 def identity_in(file: int) -> bytes:
-    """The identity of the database that the file belongs to; empty where it does not say."""
+    """The identity of the file's database, empty if the file has none."""
     header = os.pread(file, STRIDE, 0)
     if not header.startswith(_HEADER):
         return b""
@@ -48,7 +48,7 @@ def identity_in(file: int) -> bytes:
 
 
 def is_identity(text: object) -> TypeGuard[str]:
-    """Whether this is an identity as a database has it: a text in hexadecimal digits."""
+    """Whether this is an identity as a database holds it: a text of hexadecimal digits."""
     return isinstance(text, str) and len(text) == 2 * IDENTITY and set(text) <= set("0123456789abcdef")
 
 
@@ -57,7 +57,7 @@ def write_identity(file: int, identity: bytes) -> None:
 
 
 def is_at(file: int, path: Path) -> bool:
-    """Whether the open file is the one at the path."""
+    """Whether the open file is the file at the path."""
     try:
         return os.path.samestat(os.fstat(file), os.stat(path))
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Checks one session's chain, entry by entry.
 
-The values are as the database has them: whoever altered an entry may have altered what kind of value it is.
+The values are as the database has them, because an altered entry may hold another type.
 """
 
 import struct
@@ -15,18 +15,18 @@ from agent_core.sessions.entries import Entry, title_in
 from agent_core.sessions.journal.chain import Journal
 
 UNLIKE = (AttributeError, TypeError, ValueError, struct.error)
-"""What making a mac of values raises that are of another type than the journal's."""
+"""Errors of making a mac from values of a wrong type."""
 
 Slot = tuple[int, bytes]
 """A number and the mac that an anchor has seen there."""
 
 Fault = tuple[Any, str]
-"""The number of the first bad entry, None where no entry is bad, and what is wrong."""
+"""The number of the first bad entry, None if no entry is bad; and what is wrong."""
 
 
 class ChainCheck:
-    """Takes a session's entries in the order of their numbers, as rows (session, seq, lane, run_id, kind,
-    body, mac), and says in the end what is wrong first."""
+    """Takes a session's entries in the order of their numbers, and tells at the end the first thing that is wrong. An
+    entry comes as a row: (session, seq, lane, run_id, kind, body, mac)."""
 
     def __init__(self, journal: Journal, session: Any, slots: Sequence[Slot]) -> None:
         """`session` is the session's row: (id, user_id, session_id, head, tip, title)."""
@@ -46,7 +46,7 @@ class ChainCheck:
 
     @property
     def empty(self) -> bool:
-        """Nothing was ever written to the session."""
+        """Whether nothing was ever written to the session."""
         return self._seq == 0 and self._head == 0
 
     def take(self, raw: Any) -> None:
@@ -82,23 +82,23 @@ class ChainCheck:
         return None
 
     def _look_at(self, raw: Any) -> None:
-        """What only an entry tells whose mac is right."""
+        """Compare with the slots, and take the title. Only an entry with the right mac counts for these."""
         for seq, tip in self._slots:
             if seq == self._seq and tip != self._tip:
-                # The mac is right and was made with the key: the session was put back, and went on.
+                # The mac was made with the key, so nobody forged it: the session was put back, and went on.
                 self._fault = seq, "is not the one that the anchor has seen"
         with suppress(MsgspecError):
             self._title = title_in([_entry(raw, self._seq)]) or self._title
 
     def _seek(self, raw: Any) -> None:
-        """Behind the first fault: is this the entry that should stand there? Its mac proves it."""
+        """After the first fault: if this entry's mac says that it belongs to that place, tell that it was moved."""
         if self._fault is None or self._fault[0] != self._seq + 1 or not self._tip:
             return
         if raw[6] == self._seal(raw):
             self._fault = self._seq + 1, f"is not in its place: it stands as {raw[1]}"
 
     def _seal(self, raw: Any) -> bytes | None:
-        """The mac that the entry has if it is the next one."""
+        """The mac that the entry has if it is the next one, or None if its values have wrong types."""
         try:
             return self._journal.seal(self._tip, _entry(raw, self._seq + 1))
         except UNLIKE:

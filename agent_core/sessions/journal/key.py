@@ -1,4 +1,4 @@
-"""The journal's key: a text of the settings, or a file of the data directory."""
+"""The journal's key: a text in the settings, or a file in the data directory."""
 
 import hashlib
 import os
@@ -10,17 +10,17 @@ from pathlib import Path
 KEY_FILE = "journal.key"
 
 SHORTEST_KEY = 16
-"""Characters that a key given as text must have."""
+"""Characters that a key's text must have at least."""
 
 SIZE = 32
 """Bytes of a key."""
 
 
 def read_key(data_dir: Path, given: str | None, *, create: bool = True) -> bytes:
-    """The journal's key: from the text that was given, else from the file in the data directory.
+    """The journal's key, from the given text, else from the file in the data directory.
 
-    With `create` a file that is not there is made; the key is on disk when this returns, since what was
-    sealed with a lost key cannot be verified. Raises ValueError: one sentence, without the key.
+    With `create` a missing file is made. The key is on disk when this returns, because entries that were sealed with a
+    lost key cannot be verified. Raises ValueError with one sentence that does not hold the key.
     """
     text = (given or "").strip()
     if text:
@@ -50,7 +50,7 @@ def _read_file(path: Path) -> bytes:
 
 
 def _make_key(path: Path) -> None:
-    """Write a new key, unless another process was first. It appears whole or not at all."""
+    """Write a new key, unless another process was first. The file appears whole or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -60,13 +60,13 @@ def _make_key(path: Path) -> None:
             out.flush()
             os.fsync(out.fileno())
         try:
-            os.link(draft, path)  # unlike a rename, never replaces one
+            os.link(draft, path)  # unlike a rename, it never replaces a file
         except FileExistsError:
             pass
     finally:
         draft.unlink()
     _sync(path.parent)
-    with suppress(OSError):  # the directory may be new too; one above it that cannot be opened is none of ours
+    with suppress(OSError):  # the directory may be new too; the one above it may be closed to us
         _sync(path.parent.parent)
 
 

@@ -1,4 +1,4 @@
-"""What an operator is told about a journal: the findings of a check, and what was given up by accepting a database."""
+"""Reports on a journal for its operator: the findings of a check, and the outcome of accepting a database."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,13 +7,13 @@ from typing import Any
 from agent_core.names import SessionKey
 
 LISTED = 20
-"""Findings that a report holds; the others are only counted."""
+"""Findings that a report holds. The others are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong. `row` is the session's id in the database, None if it is about the whole database;
-    `entry` is the number of the session's first bad entry, None if it is about none."""
+    """One thing that is wrong. `row` is the session's id in the database, None for the whole database. `entry` is the
+    number of the session's first bad entry, None if no entry is bad."""
 
     what: str
     row: Any = None
@@ -25,13 +25,13 @@ class Finding:
         if self.key is not None:
             where = f"{self.key.user_id}/{self.key.session_id}: "
         line = f"{where}{self.what}" if self.entry is None else f"{where}entry {self.entry} {self.what}"
-        # The database may hold anything by now, and this goes to a terminal.
+        # An altered database may hold any characters, and this goes to a terminal.
         return "".join(each if each.isprintable() else "\ufffd" for each in line)
 
 
 @dataclass(slots=True)
 class Report:
-    """What was read, and one finding for each bad session, in the order of their ids."""
+    """The numbers of what was read, and a finding for each bad session, in the order of their ids."""
 
     sessions: int = 0
     entries: int = 0
@@ -51,8 +51,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """`database` is the report of the database by itself: unless it is whole, nothing was done. `given_up` is what
-    the anchor knew and the database has not; `kept` is the path of the replaced anchor."""
+    """The outcome of accepting a database.
+
+    - database: the report on the database without its anchor; if it is not whole, nothing was done
+    - given_up: what the anchor knows and the database does not have
+    - kept: the path of the replaced anchor
+    """
 
     database: Report
     given_up: Report | None = None

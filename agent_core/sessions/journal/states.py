@@ -1,4 +1,4 @@
-"""Checks what a session's entries make of its state: a change may be as it was written, and yet not fit."""
+"""Checks the changes of a session's state: a change may be unaltered, and still not fit the state before it."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from agent_core.sessions.state import StateChanges
 
 
 class StateCheck:
-    """Takes a session's entries in the order of their numbers, as ChainCheck does, and says in the end which change
-    of the state does not fit what was before it. Only what is behind the last whole value counts, as in a history."""
+    """Takes a session's entries as ChainCheck does, and tells at the end the first change that does not fit the state
+    before it. Only changes after the last whole value count, as in a history."""
 
     def __init__(self) -> None:
         self._changes = StateChanges()
@@ -23,7 +23,7 @@ class StateCheck:
         try:
             body = body_of(Entry(run_id="", kind=StateBody.kind, body=raw[5]))
         except (MsgspecError, *UNLIKE):
-            return  # it was altered: the chain says so
+            return  # it was altered: ChainCheck tells so
         if isinstance(body, StateBody):
             self._changes.take(body.value, body.patch, raw[1])
 

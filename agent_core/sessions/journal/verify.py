@@ -1,8 +1,7 @@
-"""Checks a whole journal: every chain, every row, every tombstone, and all of them against their anchors.
+"""Checks a whole journal: every chain, row and tombstone, and all of them against their anchors.
 
-It walks the tables by session id and holds one session's numbers at a time, however large the database is.
-The values are taken as the database has them, without SQLAlchemy's types: whoever altered an entry may have
-altered what kind of value it is.
+It reads the tables in the order of the session ids and holds one session at a time, however large the database is. It
+takes values as the database has them, without SQLAlchemy's types, because an altered entry may hold another type.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +28,7 @@ _ENTRIES = "SELECT session, seq, lane, run_id, kind, body, mac FROM entries ORDE
 
 
 class OtherKey(ValueError):
-    """The journal was sealed with another key: nothing can be told. One sentence."""
+    """The journal was sealed with another key, so nothing can be checked. Its text is one sentence."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -38,10 +37,12 @@ class OtherKey(ValueError):
 
 
 def verify(conn: Connection, journal: Journal, anchors: Sequence[Anchor] = ()) -> Report:
-    """Check everything. Where servers are writing, the connection is in a transaction that sees one state
-    of the database, and the anchors are copies that were made before it began.
+    """Check everything.
 
-    An anchor of another database is one finding. Raises OtherKey, and SQLAlchemy's errors.
+    Servers may write meanwhile. So the connection must be in a transaction that sees one state of the database, and the
+    anchors must be copies from before it began. An anchor of another database is one finding.
+
+    Raises OtherKey, and SQLAlchemy's errors.
     """
     report = Report()
     known: dict[Any, Any] = dict(conn.execute(text(_META)).all())
@@ -64,7 +65,7 @@ def verify(conn: Connection, journal: Journal, anchors: Sequence[Anchor] = ()) -
 
 @dataclass(slots=True, kw_only=True)
 class _Record:
-    """All that is known under one session id, but the entries."""
+    """All that is known under one session id, without the entries."""
 
     row: Any
     session: Any = None
@@ -73,7 +74,7 @@ class _Record:
 
 
 def _records(conn: Connection, anchors: Sequence[Anchor]) -> Iterator[_Record]:
-    """By id. An id that only an anchor knows is a session that was removed."""
+    """The records in the order of their ids. If only an anchor knows an id, that session was removed."""
     sessions = ((each[0], 0, each) for each in _stream(conn, _SESSIONS))
     tombstones = ((each[0], 1, each) for each in _stream(conn, _TOMBSTONES))
     found = merge(sessions, tombstones, *map(_slots, anchors), key=lambda each: _rank(each[0]))
@@ -97,7 +98,7 @@ def _slots(anchor: Anchor) -> Iterator[tuple[int, int, Any]]:
 
 
 class _Entries:
-    """The stream of all entries, cut into sessions. Counts what it gives out."""
+    """The stream of all entries, cut into sessions. Counts the entries that it gives out."""
 
     def __init__(self, rows: Iterator[Any], report: Report) -> None:
         self._rows = rows
@@ -111,7 +112,7 @@ class _Entries:
             yield entry
 
     def strays(self, before: Any, *, rest: bool = False) -> Iterator[tuple[Any, Any]]:
-        """The session ids below `before`, with `rest` all that are left, each with its first entry's number."""
+        """The session ids below `before`, each with its first entry's number. With `rest`, all that are left."""
         while self._next is not None and (rest or _rank(self._next[0]) < _rank(before)):
             row, first = self._next[0], self._next[1]
             for _ in self.of(row):
@@ -120,7 +121,7 @@ class _Entries:
 
 
 def _check_strays(strays: Iterable[tuple[Any, Any]], report: Report) -> None:
-    """The entries of no session: those whose session's id was passed over."""
+    """Report the entries of no session: no record has their session's id."""
     for row, first in strays:
         report.add(Finding(row=row, entry=first, what="was added: there is no such session"))
 
@@ -152,7 +153,7 @@ def _check_tombstone(record: _Record, journal: Journal) -> str | None:
         good = False
     if not good:
         return "its tombstone is forged or was altered"
-    # A deletion may be in the anchor too, as one number more.
+    # The anchor may have noted the deletion too, as the number after the head.
     if any(seq > head + 1 or slot != {head: tip, head + 1: mac}.get(seq, slot) for seq, slot in record.slots):
         return "its tombstone is of another state than the anchor has seen"
     return None
@@ -179,7 +180,7 @@ def _stream(conn: Connection, statement: str) -> Iterator[Any]:
 
 
 def _rank(value: Any) -> tuple[int, float]:
-    """Sorts values of any type as the databases do: nothing, then numbers, then all else."""
+    """A sort key for values of any type, as databases sort them: null, then numbers, then all others."""
     if value is None:
         return 0, 0
     return (1, value) if isinstance(value, int | float) else (2, 0)

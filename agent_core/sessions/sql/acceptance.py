@@ -1,4 +1,4 @@
-"""Accepts a database as it stands for the true one, after a restore: its anchor is replaced."""
+"""Accepts a database as it stands, after a restore: replaces its anchor."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, e
 def accept_database(where: str, data_dir: Path, *, journal_key: str | None = None) -> Accepted:
     """Replace the anchor by one of the database as it stands, unless they agree. Raises StoreError.
 
-    With SQLite no server may be running. Servers on PostgreSQL go on with the new anchor.
+    With SQLite no server may run meanwhile. Servers on PostgreSQL go on with the new anchor.
     """
     place = data_dir / ANCHOR_FILE
 
@@ -43,7 +43,7 @@ def accept_database(where: str, data_dir: Path, *, journal_key: str | None = Non
 
 
 def _replace(conn: Connection, place: Path) -> Path | None:
-    """Put a new anchor in its place, which may be a link to another volume. Returns where the old one is kept."""
+    """Write a new anchor to the place, which may be a link to another volume. Returns the path of the old anchor."""
     place = place.resolve()
     draft = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
     try:
@@ -56,7 +56,7 @@ def _replace(conn: Connection, place: Path) -> Path | None:
 
 
 def _keep(place: Path) -> Path:
-    """Give the anchor a second name that nothing else has: it is evidence."""
+    """Keep the anchor under a second, unused name: it is evidence."""
     stem = f"{place.name}.{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     number = 1
     while True:

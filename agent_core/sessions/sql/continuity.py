@@ -1,10 +1,12 @@
-"""Whether the database is the one that was written to, and has all that was written: it may have been put back
-to an older state, deleted, or replaced, and the journal's anchor is what remembers.
+"""Whether the database still has all that was written to it, compared with the journal's anchor.
 
-A session that is behind its anchor is neither read nor written, until the operator has accepted the database as it
-is (docs/journal.md) or brought the lost entries back. Only what is certain counts: an anchor may lag, also for ever
-where another worker writes the session, and a slot is compared under the session's lock, or with a state of the
-database that was read after it.
+A database may have been put back to an older state, deleted, or replaced. Only the anchor remembers more then. A
+session that is behind its anchor is neither read nor written. The operator must first accept the database as it is
+(docs/journal.md), or bring the lost entries back.
+
+Only a certain loss counts. An anchor may lag behind its database; if another worker writes a session, it may do so for
+ever. And the database may move on between two reads. So a slot is compared under the session's lock, or with a state
+of the database that was read after the slot.
 """
 
 import logging
@@ -21,20 +23,19 @@ from agent_core.sessions.store import Lease, SessionPutBack
 logger = logging.getLogger(__name__)
 
 SURVEYED = 50_000
-"""Sessions, the newest, that are looked at when the store is opened; the others when they are used."""
+"""The newest sessions, so many, are compared when the store opens; the others when they are used."""
 
 PROBED = 1_000
-"""Slots that are tried to find out whether an anchor that does not say so belongs to the database."""
+"""Slots that are tried to find out whether an anchor without an identity belongs to the database."""
 
 MOST_SAID = 10_000
-"""Sessions that a line is logged for."""
+"""Sessions for which a line is logged at most."""
 
 _WHAT_NOW = "see `ostinato sessions accept` in docs/journal.md"
 
 
 class Continuity:
-    """Compares the database with the anchor. Its methods are called in a transaction; what they raise comes
-    before anything is changed in it."""
+    """Compares the database with the anchor. Call its methods in a transaction, before anything is changed in it."""
 
     def __init__(self, anchor: Anchor) -> None:
         self._anchor = anchor
@@ -42,8 +43,8 @@ class Continuity:
         self._said_replaced = False
 
     def begin(self, conn: Connection) -> None:
-        """Look at the database as it is opened, and log what is wrong with it. An anchor that knows no database
-        yet takes this one, unless it has seen sessions and none of them is here."""
+        """Check the database when it is opened, and log what is wrong. An anchor without an identity takes this
+        database's, unless it knows sessions and finds none of them here."""
         if not self._is(conn, _identity(conn)):
             self._say_replaced()
             return
@@ -58,7 +59,7 @@ class Continuity:
             )
 
     def check_database(self, conn: Connection, identity: str | None) -> None:
-        """Raises RunError where this is not the database that the anchor knows."""
+        """Raises RunError if this is not the database that the anchor knows."""
         if not self._is(conn, identity):
             self._say_replaced()
             raise RunError(
@@ -68,7 +69,7 @@ class Continuity:
             )
 
     def is_used(self, row: int) -> bool:
-        """Whether a session without entries has the number of one that had some: that one was lost."""
+        """Whether the number of a new session had a session with entries before. That one was lost."""
         if self._anchor.read(row) is None:
             return False
         self._refresh()
@@ -76,11 +77,11 @@ class Continuity:
 
     @property
     def last_row(self) -> int:
-        """The highest number that a session is known to have had."""
+        """The highest number of a session that the anchor knows."""
         return self._anchor.last_row
 
     def check_acquired(self, conn: Connection, key: SessionKey, row: int, head: int, tip: bytes) -> None:
-        """Raises SessionPutBack where the session that was just acquired is not the one that the anchor has seen."""
+        """Check a session that was just acquired. Raises SessionPutBack if it is not the one that the anchor knows."""
         slot = self._anchor.read(row)
         if slot is None or slot == (head, tip) or self._holds(conn, row, head, tip, slot):
             return
@@ -89,16 +90,16 @@ class Continuity:
         self._refuse(key, row, head, slot[0])
 
     def check_held(self, conn: Connection, lease: Lease) -> None:
-        """The same before the session is written to. The anchor may be ahead of a lease that was lost meanwhile:
-        then this is for others to say."""
+        """Check before the session is written to. The anchor may be ahead of the lease only because the lease was lost:
+        then the append itself finds that out."""
         slot = self._anchor.read(lease.row)
         if slot is not None and slot[0] >= lease.head and slot != (lease.head, lease.tip):
             self.examine(conn, lease.key, lease.row)
 
     def examine(self, conn: Connection, key: SessionKey, row: int) -> None:
-        """The same for a session that others may be writing to. A deleted one is as it should be."""
+        """Check a session that others may be writing to. A deleted session is as it should be."""
         self._refresh()
-        slot = self._anchor.read(row)  # before the row: the database may go on meanwhile, and never back
+        slot = self._anchor.read(row)  # before the row: the database may move on meanwhile, but never back
         if slot is None:
             return
         self.check_database(conn, _identity(conn))
@@ -110,7 +111,7 @@ class Continuity:
             self._refuse(key, row, found[0], slot[0])
 
     def check_loaded(self, conn: Connection, key: SessionKey, row: int, head: int) -> None:
-        """The same for a session that was read up to this entry."""
+        """Check a session that was read up to this entry."""
         slot = self._anchor.read(row)
         if slot is not None and slot[0] > head:
             self.examine(conn, key, row)
@@ -124,7 +125,7 @@ class Continuity:
         return identity == self._anchor.identity.hex()
 
     def _holds(self, conn: Connection, row: int, head: int, tip: bytes, slot: tuple[int, bytes]) -> bool:
-        """Whether the session's chain goes through the slot."""
+        """Whether the session's chain has the slot's mac at the slot's number."""
         seq, mac = slot
         if seq >= head:
             return slot == (head, tip)
@@ -161,8 +162,8 @@ class Continuity:
             )
 
     def _belongs(self, conn: Connection) -> bool:
-        """Whether an anchor of an earlier version is this database's: it has no session, or the chain of one goes
-        through its slot."""
+        """Whether an anchor without an identity is this database's: it has no session, or one of its slots fits a
+        session here."""
         tried = 0
         for row in self._anchor.rows():
             slot = self._anchor.read(row)
@@ -180,7 +181,7 @@ class Continuity:
         return not tried
 
     def _survey(self, conn: Connection) -> tuple[int, int]:
-        """How many sessions are behind the anchor, and how many that it has seen are not there any more."""
+        """How many sessions are behind the anchor, and how many that it knows are gone."""
         last = self._anchor.last_row
         first = max(1, last - SURVEYED + 1)
         slots = {row: slot for row in self._anchor.rows(first) if (slot := self._anchor.read(row)) is not None}

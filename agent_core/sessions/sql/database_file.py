@@ -1,4 +1,4 @@
-"""The file that SQLite keeps sessions in: its folder, its lock, and whether it is still in its place."""
+"""SQLite's database file: its folder, its lock, and whether it is still in its place."""
 
 import fcntl
 import os
@@ -23,9 +23,9 @@ Identity = tuple[int, int]
 
 
 class DatabaseFile:
-    """The database in a data directory, which is locked until `close`: no other process opens it meanwhile.
+    """The database in a data directory. It locks the directory until `close`, so no other process opens it.
 
-    Makes what is not there, for its owner alone. Raises StoreError.
+    Makes the folder and the files if they are missing, for their owner alone. Raises StoreError.
     """
 
     def __init__(self, data_dir: Path, *, busy_timeout: float) -> None:
@@ -49,7 +49,8 @@ class DatabaseFile:
             raise StoreError(f"{self.path} cannot be opened ({error.strerror}).") from error
 
     def connect(self) -> sqlite3.Connection:
-        """A connection that begins no transaction by itself. A file that is gone is not made anew."""
+        """Open a connection that begins no transaction by itself. Raises OSError if the file is gone: it is not made
+        again."""
         self.check()
         conn = sqlite3.connect(
             f"file:{quote(str(self.path))}?mode=rw", uri=True, timeout=self._busy_timeout, isolation_level=None
@@ -65,8 +66,8 @@ class DatabaseFile:
         return conn
 
     def check(self) -> bool:
-        """Raise OSError where the database is not in its place any more: what is written would be found by
-        nobody. False where only its write-ahead log was taken away, and a new connection heals that."""
+        """Raise OSError if the database is no longer in its place, because nobody would find what is written to it.
+        False if only its write-ahead log was taken away: a new connection heals that."""
         if self._identity(self.path) != self._database:
             raise FileNotFoundError
         try:

@@ -1,4 +1,4 @@
-"""What goes wrong with a store, and what it is called outside."""
+"""Failures of a database, and the error and the name that each has outside."""
 
 import sqlite3
 
@@ -6,13 +6,13 @@ from agent_core.errors import RunError
 
 
 def unavailable(error: BaseException) -> RunError:
-    """What a run is told where the store failed. The detail is the error's name and never its text, which
-    may hold what was to be stored."""
+    """The error of a run whose store failed. Its detail is the error's name and never its text, because that may hold
+    what should be stored."""
     return RunError("store_unavailable", detail=name_of(error))
 
 
 def name_of(error: BaseException) -> str:
-    """The error's type and, where the database has one, its code: `OperationalError SQLITE_FULL`."""
+    """The error's type, and the database's code if there is one: `OperationalError SQLITE_FULL`."""
     cause = error_of_driver(error)
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorname", "")

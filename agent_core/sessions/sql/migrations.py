@@ -1,6 +1,6 @@
-"""From any older database to the tables of `tables.py`, one version at a time.
+"""Migrations: they bring any older database to the tables of `tables.py`, one version at a time.
 
-A migration that was released is never changed: there are databases that it made.
+A released migration is never changed, because databases exist that it has made.
 """
 
 import secrets
@@ -13,7 +13,7 @@ from agent_core.sessions.journal.anchor_file import IDENTITY
 from agent_core.sessions.sql.tables import meta
 
 Migration = Sequence[str] | Callable[[Connection], None]
-"""Statements, in which {id}, {bytes} and {float} stand for the database's types; or a function."""
+"""Statements, or a function. In statements {id}, {bytes} and {float} stand for the database's types."""
 
 _FIRST = (
     """CREATE TABLE workers (
@@ -57,7 +57,7 @@ _FIRST = (
 
 
 def _identify(conn: Connection) -> None:
-    """Give the database an identity, which its copies share: the journal's anchor knows it by that."""
+    """Give the database an identity. The journal's anchor knows the database by it; copies share it."""
     conn.execute(insert(meta).values(name="identity", value=secrets.token_hex(IDENTITY)))
 
 
@@ -86,7 +86,7 @@ TYPES = {
     "postgresql": {"id": "BIGSERIAL PRIMARY KEY", "bytes": "BYTEA", "float": "DOUBLE PRECISION"},
 }
 
-_LOCK = 7_035_160_911_304_725_362  # any number that others do not use
+_LOCK = 7_035_160_911_304_725_362  # any number that nobody else uses
 
 _VERSION = select(meta.c.value).where(meta.c.name == "schema_version")
 _BEGIN = insert(meta).values(name="schema_version", value="0")
@@ -94,10 +94,10 @@ _ADVANCE = update(meta).where(meta.c.name == "schema_version").values(value=bind
 
 
 def migrate(conn: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> bool:
-    """Take one step in the caller's transaction; True while another is left.
+    """Take one step in the caller's transaction. True while another step is left.
 
-    Of workers that start at once one takes the step, and the others wait and find it done. Raises StoreError
-    for a database that is newer than this code, or is not ours.
+    If several workers start at once, one takes the step; the others wait and find it done. Raises StoreError for a
+    database that is newer than this code, or is not ours.
     """
     if conn.dialect.name == "postgresql":
         conn.execute(select(func.pg_advisory_xact_lock(_LOCK)))

@@ -1,4 +1,4 @@
-"""Reads a whole database for its operator: its journal's key, its anchors and one state of it, which stays as it is."""
+"""Reads a whole database for its operator, and changes nothing: its journal's key, its anchors and one state of it."""
 
 import asyncio
 import fcntl
@@ -24,7 +24,7 @@ from agent_core.sessions.sql.failures import name_of
 
 _CONNECT = 10.0  # seconds
 
-# All of it is read, in the order of the keys: a time limit would end it, and a sort would copy the whole table.
+# The whole database is read in the order of the keys. A time limit would end that, and a sort would copy each table.
 _PATIENTLY = ("statement_timeout = 0", "idle_in_transaction_session_timeout = 0", "enable_sort = off")
 
 T = TypeVar("T")
@@ -39,8 +39,10 @@ def verify_database(where: str, data_dir: Path, anchors: Sequence[Path], *, jour
 def read_database(
     where: str, data_dir: Path, anchors: Sequence[Path], read: Reading[T], *, journal_key: str | None = None
 ) -> T:
-    """What `read` finds in one state of the database. It gets the journal, and copies of the anchor files that are
-    older than that state. Raises StoreError."""
+    """Call `read` with one state of the database, and return what it does. Raises StoreError.
+
+    `read` also gets the journal, and copies of the anchor files. The copies are older than that state.
+    """
     if where == "memory":
         raise StoreError("Sessions in memory leave no journal: there is nothing to verify.")
     database = (data_dir / DATABASE).absolute()
@@ -56,13 +58,14 @@ def read_database(
         raise StoreError(f"The database cannot be read to its end ({name_of(exc)}).") from None
     except StoreError:
         raise
-    except ValueError as exc:  # the key's and the journal's, sentences too
+    except ValueError as exc:  # of the key or the journal, and a sentence too
         raise StoreError(str(exc)) from None
 
 
 @contextmanager
 def _copies(paths: Sequence[Path]) -> Iterator[list[Anchor]]:
-    """The anchors as they are now. Servers write on to theirs, which would soon be ahead of the state that is read."""
+    """Copies of the anchors as they are now. Servers go on writing to theirs, which would soon be ahead of the state
+    that is read."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="ostinato-")))
         copies = []
@@ -92,7 +95,7 @@ def _read_sqlite(path: Path, read: Callable[[Connection], T]) -> T:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Keep servers from opening the database: sqlite.py says what two connections can do to it."""
+    """Keep servers from opening the database. sqlite.py tells what two connections can do to it (FIXED_IN)."""
     path = data_dir / LOCK
     if not path.exists():  # a copy
         yield
@@ -113,11 +116,11 @@ def _locked(data_dir: Path) -> Iterator[None]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     log = Path(f"{path}-wal")
-    # Without a log the file is complete, and `immutable` makes no new files beside it.
+    # Without a write-ahead log the file is complete, and `immutable` makes no new files beside it.
     plain = not log.exists() or not log.stat().st_size
     uri = f"{path.as_uri()}?mode=ro{'&immutable=1' if plain else ''}"
     conn = sqlite3.connect(uri, uri=True, isolation_level=None)
-    # Bytes that are no UTF-8 are something to report, not an error.
+    # Bytes that are no UTF-8 must become a finding, and no error here.
     conn.text_factory = lambda raw: raw.decode(errors="surrogateescape")
     return conn
 

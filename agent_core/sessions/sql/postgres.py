@@ -1,10 +1,10 @@
-"""PostgreSQL as a backend, through asyncpg: each piece of work is one transaction on a connection of a small pool.
+"""PostgreSQL as a backend, through asyncpg. Each piece of work is one transaction on a connection of a small pool.
 
-A URL may say what libpq knows (`?sslmode=require` and so on); asyncpg reads it. Behind a PgBouncer that gives
-out a connection for each transaction, add `?pgbouncer=true`: then no statement stays prepared, nothing is set
-for a connection, and the time limits are set in each transaction, which costs a round trip.
+A URL may hold libpq's parameters (`?sslmode=require` and so on); asyncpg reads them. Add `?pgbouncer=true` for a
+PgBouncer that gives out a connection for each transaction. Then no statement stays prepared and no setting stays on a
+connection. The time limits are set in each transaction, which costs a round trip.
 
-Deleted rows stay in PostgreSQL's files until it has vacuumed them, and in its backups.
+Deleted rows stay in PostgreSQL's files until it has vacuumed them. They also stay in its backups.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ STATEMENT = 8.0
 """Seconds for one statement."""
 
 PATIENCE = 9.5
-"""Seconds for one piece of work, whatever the network does."""
+"""Seconds for one piece of work in all, also if the network hangs."""
 
 POOL = 5
-"""Connections that are kept; as many again are opened when it is busy."""
+"""Connections that the pool keeps. It opens as many again when it is busy."""
 
 _OURS = frozenset({"pgbouncer", "channel_binding", "connect_timeout", "prepared_statement_cache_size"})
 _GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"})  # the server ended the connection
 _CONFLICTS = frozenset({"40001", "40P01"})
 _LOCK_TIMEOUT = "55P03"
 
-# A worker that was stopped between two messages of one statement holds its locks, and to PostgreSQL it is not idle:
-# none of the time limits ends its transaction.
+# A worker may stop between two messages of one statement. It keeps its locks then, and PostgreSQL does not count it as
+# idle, so none of the time limits ends its transaction.
 _END_SILENT = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
     " AND datname = current_database() AND usename = current_user"
@@ -56,14 +56,14 @@ class PostgresBackend:
     def __init__(self, engine: AsyncEngine, failures: tuple[type[Exception], ...], limits: dict[str, str]) -> None:
         self._engine = engine
         self._failures = failures
-        self._limits = limits  # to be set in each transaction
+        self._limits = limits  # set in each transaction
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         event.listen(engine.sync_engine, "handle_error", _see_lost_connections)
 
     @classmethod
     async def open(cls, url: str, *, lease_seconds: float) -> "PostgresBackend":
-        """Raises StoreError: one sentence, without the URL, which may hold a password."""
+        """Connect. Raises StoreError with one sentence. It does not hold the URL, which may have a password."""
         try:
             import asyncpg
         except ImportError:
@@ -89,7 +89,7 @@ class PostgresBackend:
             await backend.aclose()
             if isinstance(error, RunError):
                 raise StoreError(f"The PostgreSQL database cannot be used ({error.detail}).") from None
-            if isinstance(error, ValueError):  # asyncpg's, of a port or a host
+            if isinstance(error, ValueError):  # asyncpg's, about a port or a host
                 raise StoreError("The PostgreSQL URL cannot be read.") from None
             raise
         return backend
@@ -103,7 +103,7 @@ class PostgresBackend:
         return await asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Wait for what has begun, and close the connections. Idempotent."""
+        """Wait for the work that has begun, and close the connections. Idempotent."""
         self._closed = True
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -112,7 +112,7 @@ class PostgresBackend:
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # it was given out, or nobody waits for it
+            task.exception()  # the caller has it, or nobody waits; asyncio must not report it as never retrieved
 
     async def _carry_out(self, work: Work[T]) -> T:
         try:
@@ -120,7 +120,8 @@ class PostgresBackend:
                 try:
                     result = await self._once(work)
                 except DBAPIError as error:
-                    # The server was restarted, say, and the pool did not know: all its connections are new now.
+                    # Do it again after a conflict, and after a lost connection: if the server was restarted, the pool
+                    # has thrown its old connections away by now.
                     state = _sqlstate(error)
                     if not (error.connection_invalidated or state in _CONFLICTS or state == _LOCK_TIMEOUT):
                         raise
@@ -164,8 +165,8 @@ def _make_engine(connect: Any, *, pooled: bool) -> AsyncEngine:
 
 
 def _limits(lease_seconds: float) -> dict[str, str]:
-    """Settings of PostgreSQL, in milliseconds. A worker that stops in the middle of a transaction must not
-    keep its successor waiting when its lease is over."""
+    """Settings of PostgreSQL, in milliseconds. If a worker stops within a transaction, its successor must not wait for
+    it once its lease is over."""
     third = max(1000, int(lease_seconds * 1000 / 3))
     return {
         "statement_timeout": str(int(STATEMENT * 1000)),
@@ -175,7 +176,7 @@ def _limits(lease_seconds: float) -> dict[str, str]:
 
 
 def read_url(url: str) -> tuple[str, dict[str, str]]:
-    """The URL, whatever its scheme is called, as asyncpg takes it, and its parameters. Raises StoreError."""
+    """The URL as asyncpg takes it, and its parameters. Any scheme will do. Raises StoreError."""
     try:
         parts = urlsplit(f"postgresql://{url.partition('://')[2]}")
     except ValueError:
@@ -190,7 +191,7 @@ def _sqlstate(error: BaseException) -> str | None:
 
 
 def _see_lost_connections(context: Any) -> None:
-    """Some errors end a connection before its socket is seen to be closed."""
+    """Mark the connection as lost after errors that end it. SQLAlchemy would see that only when the socket closes."""
     state = getattr(context.original_exception, "sqlstate", None) or ""
     if state in _GONE or state.startswith("08"):
         context.is_disconnect = True

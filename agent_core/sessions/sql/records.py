@@ -1,6 +1,6 @@
-"""Records in a database: the statements, the same for SQLite and PostgreSQL, and what carries them out.
+"""Records in a database: the statements, the same for SQLite and PostgreSQL, and the class that uses them.
 
-A value is sealed with the journal's key: one that somebody else has written, or moved, counts as nothing.
+The journal's key seals each value. A value that somebody else has written or moved does not count.
 """
 
 import hmac
@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-# PostgreSQL's ON CONFLICT is SQLite's too, and SQLAlchemy compiles it for both.
+# SQLite has PostgreSQL's ON CONFLICT too, and SQLAlchemy compiles it for both.
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from agent_core.names import SessionKey
@@ -78,7 +78,8 @@ SIZE = select(_size)
 
 
 def _too_many(of: Select[Any]) -> Any:
-    """Delete those of these records that are beyond the newest ones of so many bytes, unless somebody works on them."""
+    """Delete the oldest of these records, until the others take at most `most` bytes. Keep a record whose owner is
+    alive."""
     ranked = of.subquery()
     old = select(ranked.c.user_id, ranked.c.name).where(ranked.c.total > bindparam("most", type_=BigInteger()))
     return delete(records).where(tuple_(records.c.user_id, records.c.name).in_(old), ~_alive)
@@ -115,9 +116,9 @@ class SqlRecords:
                 found = conn.execute(RECALL, {"user": user_id, "names": [name]}).first()
                 record = None if found is None else self._read(user_id, *found)
                 if record is not None:
-                    # It may be this very claim, whose commit was not heard of.
+                    # It may be this very claim, from an attempt whose commit was not confirmed.
                     return None if (record.value, record.owner) == (value, owner) else record
-                old = instead if found is None else found[1]  # it expired just now, or is not ours
+                old = instead if found is None else found[1]  # it expired just now, or its seal is wrong: replace it
             raise RuntimeError("a record comes and goes")
 
         return await self._backend.run(Work(do=do))
@@ -190,5 +191,5 @@ class SqlRecords:
 
 
 def forget_session(conn: Connection, key: SessionKey) -> None:
-    """The session is being deleted."""
+    """Delete the records of a session that is being deleted."""
     conn.execute(OF_SESSION, {"user": key.user_id, "session": key.session_id})

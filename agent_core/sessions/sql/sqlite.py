@@ -1,8 +1,8 @@
-"""SQLite as a backend: one thread, one connection for reads too, and one commit for all that waits.
+"""SQLite as a backend: one thread, one connection for writes and reads, and one commit for all work that waits.
 
-SQLite's writers wait for each other anyway, and what is expensive is the commit. So the thread takes everything
-that has piled up while it was busy, does it in one transaction, and answers all of it at once. Work that need
-not be durable leaves the transaction open and rides in the next commit, at the latest LINGER seconds later.
+SQLite's writers wait for each other anyway, and the commit is the expensive part. So the thread takes all the work that
+has come while it was busy, does it in one transaction, and answers all of it at once. Work that need not be durable
+leaves the transaction open. The next commit includes it, at most LINGER seconds later.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ from agent_core.sessions.sql.work import Work, look
 logger = logging.getLogger(__name__)
 
 LINGER = 1.0
-"""Seconds that work which need not be durable may wait for a commit."""
+"""Seconds that work may wait for a commit if it need not be durable."""
 
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that holds a lock on the database."""
 
 FIXED_IN = (3, 51, 3)
-"""SQLite before this may lose a write that falls together with a checkpoint of another connection."""
+"""An older SQLite may lose a write that comes at the same time as a checkpoint of another connection."""
 
 FAILURES = (SQLAlchemyError, sqlite3.Error, OSError)
 
-# After these the connection is as good as before.
+# After these errors the connection can still be used.
 _HARMLESS = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL})
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class _Job:
     error: BaseException | None = None
 
     def do(self, conn: Connection) -> None:
-        """Do the work. Raises what is no answer."""
+        """Do the work. A CoreError is an answer; any other error is raised."""
         self.result = self.error = None
         try:
             self.result = self.work.do(conn)
@@ -61,7 +61,7 @@ class _Job:
             self.error = error
 
     def answer(self) -> None:
-        """In the event loop."""
+        """Give the answer to the caller. Runs in the event loop."""
         try:
             if self.error is None:
                 self.work.done(self.result)
@@ -76,7 +76,7 @@ class _Job:
 
 
 class SqliteBackend:
-    """A database in a data directory, which it holds alone. Make it with `open`."""
+    """A database in a data directory. No other process may use it meanwhile. Make it with `open`."""
 
     def __init__(self, file: DatabaseFile) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -86,7 +86,7 @@ class SqliteBackend:
 
     @classmethod
     async def open(cls, data_dir: Path, *, busy_timeout: float = BUSY_TIMEOUT) -> "SqliteBackend":
-        """Raises StoreError: one sentence."""
+        """Open the database and start the thread. Raises StoreError with one sentence."""
         file = DatabaseFile(data_dir, busy_timeout=busy_timeout)
         if sqlite3.sqlite_version_info < FIXED_IN:
             logger.info(
@@ -113,7 +113,7 @@ class SqliteBackend:
         return await future
 
     async def aclose(self) -> None:
-        """Finish what waits, commit, and unlock the directory. Idempotent."""
+        """Finish the work that waits, commit, and unlock the directory. Idempotent."""
         if not self._closed:
             self._closed = True
             self._jobs.put(None)
@@ -121,7 +121,7 @@ class SqliteBackend:
 
 
 class _Writer:
-    """What lives on the thread: the connection and the transaction that is open."""
+    """The thread's side: the connection, and the transaction that is open."""
 
     def __init__(
         self, file: DatabaseFile, jobs: "queue.SimpleQueue[_Job | None]", loop: asyncio.AbstractEventLoop
@@ -133,11 +133,11 @@ class _Writer:
         self._conn: Connection | None = None
         self._raw: sqlite3.Connection | None = None
         self._began = 0.0
-        self._loose: list[_Job] = []  # answered, and not yet on disk
+        self._loose: list[_Job] = []  # answered, but not committed yet
         self._to_erase = False
 
     def serve(self) -> None:
-        """Until a None comes, or the process ends without having said so."""
+        """Serve jobs until a None comes. End also if the main thread has ended and the loop no longer runs."""
         going_on = True
         try:
             while going_on:
@@ -166,7 +166,7 @@ class _Writer:
         _give_out(batch)
 
     def _together(self, batch: Sequence[_Job]) -> bool:
-        """All in one transaction. False where it failed and each is to be tried alone."""
+        """Do all jobs in one transaction. False if that failed and each job must be tried alone."""
         try:
             conn = self._begin()
         except FAILURES as error:
@@ -179,7 +179,7 @@ class _Writer:
                 self._commit()
                 return True
         except Exception as error:
-            # Once more where another may have been the cause.
+            # Try each alone if another job may have been the cause.
             again = len(batch) + len(self._loose) > 1
             self._fail(batch, error)
             return not again
@@ -208,7 +208,7 @@ class _Writer:
             engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool, hide_parameters=True)
             self._conn = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         if not self._raw.in_transaction:
-            # IMMEDIATE: a lock that another process holds is met here, and not in the middle.
+            # IMMEDIATE: if another process holds a lock, this fails here and not in the middle of the work.
             self._raw.execute("BEGIN IMMEDIATE")
             self._began = monotonic()
         return self._conn
@@ -219,7 +219,7 @@ class _Writer:
         self._loose.clear()
 
     def _settle(self) -> None:
-        """Bring to disk what may wait, and no longer."""
+        """Commit the work that was allowed to wait."""
         try:
             if self._raw is not None and self._raw.in_transaction:
                 self._commit()
@@ -230,7 +230,7 @@ class _Writer:
             self._erase()
 
     def _erase(self) -> None:
-        """Empty the write-ahead log, which holds what was deleted; later again where somebody reads it."""
+        """Empty the write-ahead log, because it still holds what was deleted. Try again later if somebody reads it."""
         try:
             if self._raw is not None and not self._raw.in_transaction:
                 busy, _, _ = self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -239,7 +239,7 @@ class _Writer:
             logger.warning("the write-ahead log could not be emptied (%s)", name_of(error))
 
     def _fail(self, batch: Sequence[_Job], error: Exception) -> None:
-        """Roll back, and connect anew where that may help."""
+        """Set the jobs' errors and roll back. Drop the connection too, unless the error is harmless to it."""
         for job in batch:
             job.error = unavailable(error) if isinstance(error, FAILURES) else error
         self._roll_back()
@@ -256,7 +256,7 @@ class _Writer:
             self._disconnect()
 
     def _undo(self) -> None:
-        """What was answered and not yet committed is lost."""
+        """Tell the jobs that were answered but not committed that their results are lost."""
         for job in self._loose:
             if job.error is None:
                 job.work.undone(job.result)
@@ -276,7 +276,7 @@ class _Writer:
 
 
 def _take(jobs: "queue.SimpleQueue[_Job | None]", *, wait: float | None = None) -> tuple[list[_Job], bool]:
-    """All jobs that wait, none where none comes within LINGER; and whether more may come."""
+    """All jobs that wait, none if none comes within LINGER; and whether more may come."""
     batch: list[_Job] = []
     try:
         job = jobs.get(timeout=LINGER if wait is None else wait)
@@ -289,14 +289,14 @@ def _take(jobs: "queue.SimpleQueue[_Job | None]", *, wait: float | None = None) 
 
 
 def _give_out(batch: Sequence[_Job]) -> None:
-    """One call for each event loop, and not one for each job: it is a system call."""
+    """Answer the jobs: one call for each event loop and not for each job, since each is a system call."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in batch:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, answered in by_loop.items():
         try:
             loop.call_soon_threadsafe(_answer, answered)
-        except RuntimeError:  # the loop was closed: nobody waits
+        except RuntimeError:  # the loop was closed, so nobody waits
             pass
 
 

@@ -1,6 +1,6 @@
-"""The statements of the stores, each built once; SQLite and PostgreSQL share them all.
+"""The statements of the stores, each built once. SQLite and PostgreSQL share them all.
 
-Parameters have names that no column has: SQLAlchemy keeps those for itself.
+No parameter has a column's name, because SQLAlchemy uses those names itself.
 """
 
 from sqlalchemy import (
@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-# PostgreSQL's ON CONFLICT is SQLite's too, and SQLAlchemy compiles it for both.
+# SQLite has PostgreSQL's ON CONFLICT too, and SQLAlchemy compiles it for both.
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from agent_core.sessions.sql.tables import WRITTEN, DatabaseClock, entries, meta, sessions, tombstones, workers
@@ -38,7 +38,7 @@ _named = and_(sessions.c.user_id == bindparam("user"), sessions.c.session_id == 
 _held = and_(sessions.c.id == _row, sessions.c.fence == bindparam("held_fence"), sessions.c.owner == _me)
 _info = (sessions.c.session_id, sessions.c.title, sessions.c.created_at, sessions.c.updated_at, sessions.c.head)
 
-# A new session is rare and costs a second statement; an INSERT that finds the session there would use up an id.
+# TAKE comes first and MAKE only for a new session, which is rare. An INSERT for each would use up an id each time.
 _free = or_(sessions.c.owner.is_(None), sessions.c.owner == _me, not_(_alive))
 _taken = {"owner": _me, "fence": sessions.c.fence + 1, "cancel_requested_at": null()}
 IDENTITY = select(meta.c.value).where(meta.c.name == "identity")
@@ -103,7 +103,7 @@ CANCELLED = select(sessions.c.user_id, sessions.c.session_id, sessions.c.fence).
     sessions.c.owner == _me, sessions.c.cancel_requested_at.is_not(None)
 )
 CANCEL = update(sessions).where(_named, _alive).values(cancel_requested_at=_at)
-# A run is under way where its last word is that it began; an id may come again.
+# A run is under way if its last entry of these two kinds is its beginning. A run id may come again.
 _last_word = (
     select(entries.c.kind)
     .where(
@@ -138,7 +138,7 @@ PAGE = (
     .limit(bindparam("number"))
 )
 
-# What the anchor is compared with.
+# The anchor is compared with these.
 STATE = select(sessions.c.head, sessions.c.tip).where(sessions.c.id == _row)
 GRAVE = select(tombstones.c.head, tombstones.c.tip, tombstones.c.mac).where(tombstones.c.id == _row)
 MAC = select(entries.c.mac).where(entries.c.session == _row, entries.c.seq == bindparam("seq_at", type_=BigInteger()))
@@ -155,7 +155,7 @@ NUMBER_FROM = {
 DELETE = delete(sessions).where(_held).returning(sessions.c.head, sessions.c.tip)
 DELETE_ENTRIES = delete(entries).where(entries.c.session == _row)
 BURY = insert(tombstones)
-# An id is never given to another session, and the time is that of the deletion that asks.
+# A retried deletion finds its own tombstone: an id is never used again, and the time is this deletion's.
 BURIED = select(tombstones.c.head, tombstones.c.mac).where(tombstones.c.id == _row, tombstones.c.deleted_at == _at)
 
 _ranked = (

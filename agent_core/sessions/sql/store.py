@@ -20,8 +20,11 @@ from agent_core.stored import Page, SessionInfo
 
 
 class SqlStore:
-    """A Store over a backend. What is appended is sealed by the journal and, once it is committed, noted in
-    the anchor. `lease_seconds` is how long a heartbeat counts. It owns the backend and the anchor."""
+    """A Store over a backend.
+
+    The journal seals each entry. The anchor notes an append once it is committed. `lease_seconds` is how long a
+    heartbeat counts. The store owns the backend and the anchor, and closes them.
+    """
 
     def __init__(
         self, backend: Backend, journal: Journal, anchor: Anchor, continuity: Continuity, *, lease_seconds: float
@@ -124,9 +127,9 @@ class SqlStore:
 async def make_store(
     backend: Backend, data_dir: Path, *, lease_seconds: float, journal_key: str | None, alone: bool
 ) -> SqlStore:
-    """Bring the database up to date and open the journal. With `alone` no other worker can use the database.
+    """Bring the database up to date and open the journal. `alone` says that no other worker can use the database.
 
-    Raises StoreError; the backend is closed then.
+    Raises StoreError, and closes the backend then.
     """
     anchor: Anchor | None = None
     try:

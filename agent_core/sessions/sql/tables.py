@@ -1,15 +1,15 @@
-"""The tables, as the newest migration leaves them; and the database's own clock.
+"""The tables, as the newest migration leaves them, and the database's own clock.
 
-    meta         what holds for the whole database: the version of its schema, the journal's key (a fingerprint), and
-                 which database it is (a random text that its copies share)
+    meta         facts of the whole database: its schema's version, the fingerprint of the journal's key, and its
+                 identity (a random text that its copies share)
     workers      who is alive, and until when
-    sessions     one row a session: who may write (owner, fence), how far it has come (head, tip), its title
-    entries      what the sessions are made of
-    tombstones   what is left of a deleted session
-    records      what is kept beside the sessions for a while
+    sessions     one row a session: who may write (owner, fence), its last entry (head, tip), its title
+    entries      the sessions' entries
+    tombstones   one row for each deleted session
+    records      values that are kept beside the sessions for some time
 
-A session's `id` is never used again, so a lease on a deleted session fits no later one of the same name. A row
-with head 0 is a session that was acquired and not yet written to; nobody sees it.
+A session's `id` is never used again. So a lease on a deleted session does not fit a later session of the same name. A
+row with head 0 is a session that was acquired but not written to yet; nobody sees it.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 metadata = MetaData()
 
-# SQLite numbers rows by itself only where the type is INTEGER, which has 64 bits there.
+# SQLite numbers rows by itself only if the type is INTEGER, which has 64 bits there.
 _Id = BigInteger().with_variant(Integer, "sqlite")
 
 meta = Table(
@@ -60,7 +60,7 @@ sessions = Table(
     Column("head", BigInteger, nullable=False),
     Column("tip", LargeBinary, nullable=False),
     Column("title", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),  # milliseconds since the epoch, as all that follow
+    Column("created_at", BigInteger, nullable=False),  # milliseconds since the epoch, like the next two
     Column("updated_at", BigInteger, nullable=False),
     Column("cancel_requested_at", BigInteger),
     UniqueConstraint("user_id", "session_id"),
@@ -70,7 +70,7 @@ sessions = Table(
 WRITTEN = text("head > 0")
 CANCELLED = text("cancel_requested_at IS NOT NULL")
 
-# Both hold few rows or change rarely: acquiring and releasing a session touches neither.
+# Acquiring and releasing a session touches neither index.
 Index(
     "sessions_of_user",
     sessions.c.user_id,
@@ -81,7 +81,7 @@ Index(
 )
 Index("sessions_cancelled", sessions.c.owner, sqlite_where=CANCELLED, postgresql_where=CANCELLED)
 
-# Not WITHOUT ROWID: measured, that costs a third more for each append, and twice the file where messages are long.
+# Not WITHOUT ROWID: as measured, each append would cost a third more, and long messages twice the file.
 entries = Table(
     "entries",
     metadata,
@@ -109,7 +109,7 @@ records = Table(
     metadata,
     Column("user_id", Text, primary_key=True),
     Column("name", Text, primary_key=True),
-    Column("session_id", Text, nullable=False),  # empty where it belongs to none
+    Column("session_id", Text, nullable=False),  # empty if the record belongs to no session
     Column("owner", Text),
     Column("size", BigInteger, nullable=False),
     Column("written_at", BigInteger, nullable=False),  # milliseconds since the epoch
@@ -118,15 +118,15 @@ records = Table(
     Column("mac", LargeBinary, nullable=False),
 )
 
-# The values may be large: what is asked of all records is asked of these alone.
+# Questions about all records are answered from these indexes, because the values may be large.
 Index("records_by_size", records.c.user_id, records.c.size)
 Index("records_by_session", records.c.user_id, records.c.session_id)
 Index("records_by_time", records.c.expires_at)
 
 
 class DatabaseClock(FunctionElement[float]):
-    """The database's clock, in seconds since the epoch. Heartbeats know no other, so the clocks of workers
-    need not agree."""
+    """The database's clock, in seconds since the epoch. Heartbeats use no other, so the workers' clocks need not
+    agree."""
 
     type = Double()
     name = "database_clock"

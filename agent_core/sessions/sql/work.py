@@ -1,4 +1,4 @@
-"""What a backend does: one piece of work after another, each all or nothing."""
+"""Backends, and the work that they do. Each piece of work is done whole or not at all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ def _nothing(result: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work(Generic[T]):
-    """Something to do in a transaction.
+    """A piece of work in one transaction.
 
-    - do: the statements. It may be called again where the transaction failed. A CoreError that it raises is
-      an answer, and must come before anything is changed
-    - durable: the result is on disk before it is given out; else it may reach the disk a little later
-    - erases: what is deleted must not be left in files
-    - done: called in the event loop when the work is finished, also where the caller waits no more
-    - undone: called, in any thread, where a result that was not durable is lost after it was given out
+    - do: runs the statements. It may be called again if the transaction fails. A CoreError that it raises is an answer,
+      and must come before anything is changed
+    - durable: the result is on disk before the caller gets it; else it may reach the disk a little later
+    - erases: deleted data must not stay in files
+    - done: called in the event loop when the work is finished, also if the caller no longer waits
+    - undone: called in any thread, if a result that was not durable is lost after the caller got it
     """
 
     do: Callable[[Connection], T]
@@ -36,13 +36,15 @@ class Backend(Protocol):
     """A database."""
 
     async def run(self, work: Work[T]) -> T:
-        """Do the work. Raises what it raised, and RunError `store_unavailable` for all that the database
-        raised. Work that has begun is carried to its end also where the caller is cancelled."""
+        """Do the work, and raise what it raises. Raises RunError `store_unavailable` for the database's errors.
+
+        Work that has begun is carried to its end, also if the caller is cancelled.
+        """
         ...
 
     async def aclose(self) -> None: ...
 
 
 def look(conn: Connection) -> None:
-    """The least that a database can be asked."""
+    """Ask the database the smallest question, to see that it answers."""
     conn.exec_driver_sql("SELECT 1")
