@@ -136,6 +136,7 @@ def _begin(
         outside=Unnamed(
             hidden_turns=services.hidden_turns,
             asked=asked,
+            found=hidden,
             place=place,
             converters=lambda: [make() for make in services.converters],
         ),

@@ -11,7 +11,7 @@ from agent_core.events import AgentEnd, RunFailed
 from agent_core.messages import Message
 from agent_core.retold import retold
 from agent_core.run import Run
-from app.retries.hidden_turns import HiddenTurns, hidden_turn_of, name_of_talk, names_of_calls
+from app.retries.hidden_turns import HiddenTurn, HiddenTurns, hidden_turn_of, name_of_talk, names_of_calls
 from app.retries.places import Place
 from converters.chain import Converter
 from converters.openai.chat import ChatAnswer
@@ -21,10 +21,12 @@ from converters.openai.decode import ChatRequest
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnamed:
     """Keeps it. `place` is that of the request's claim, None where it cannot come again; `converters` makes the
-    user's own converters, which may show the client another text than the model's."""
+    user's own converters, which may show the client another text than the model's. `found` is the hidden turn that
+    the conversation goes on with."""
 
     hidden_turns: HiddenTurns
     asked: ChatRequest
+    found: HiddenTurn | None
     place: Place | None
     converters: Callable[[], Sequence[Converter]]
 
@@ -50,11 +52,17 @@ class Unnamed:
         if hidden is None:
             return
         if end.status == "client_tools":
-            names = names_of_calls(call.id for call in run.open_calls)
+            names = names_of_calls(self._waiting(run))
         else:
             said = Message(id="", role="assistant", content=self._shown(run, end))
             names = [name_of_talk(run.agent.name, (*self.asked.input.messages, said))]
         await self.hidden_turns.keep(run.key.user_id, hidden, names)
+
+    def _waiting(self, run: Run) -> list[str]:
+        """The ids of the calls that wait for the client: the server's own, which nobody guesses. A client may have
+        chosen those that it brings, and another without a key may bring the same."""
+        brought = _call_ids(self.asked.input.messages) - _call_ids(() if self.found is None else self.found.messages)
+        return [call.id for call in run.open_calls if call.id not in brought]
 
     def _shown(self, run: Run, end: AgentEnd) -> str:
         """What the client sees as the run's answer."""
@@ -62,3 +70,7 @@ class Unnamed:
         answer = ChatAnswer(run.run_id, run.key.session_id, run.agent.name, frozenset(), converters=self.converters())
         answer.feed([*retold(run.run_id, (each for each in run.messages if each.id not in known)), end])
         return orjson.loads(answer.body())["choices"][0]["message"]["content"] or ""
+
+
+def _call_ids(messages: Sequence[Message]) -> set[str]:
+    return {call.id for message in messages for call in message.tool_calls}

@@ -11,7 +11,7 @@ from agent_core import Agent
 from agent_core.errors import ModelError, RunError
 from agent_core.events import Event, TextDelta
 from agent_core.messages import Message
-from agent_core.models.base import Piece, TextPiece
+from agent_core.models.base import CallPiece, Piece, TextPiece
 from agent_core.react.loop import NO_SUMMARY
 from app.settings import Settings
 from converters.agui.encode import frame
@@ -119,6 +119,54 @@ async def test_what_counts_is_what_the_client_was_shown_also_through_converters_
         assert shown == SUM_UP.upper()
         await post(up.url, ask("add it up", answer(shown), "continue"))
     assert results(model.requests[2].messages) == ["3"]
+
+
+def wants(call_id: str, *pieces: Piece) -> list[Piece]:
+    """An answer that asks for the server's tool and for the client's, whose call has this id."""
+    return [*pieces, *ADD, CallPiece(1, call_id, "pick_colour")]
+
+
+def result(call_id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def called(call_id: str, *names: str) -> dict[str, Any]:
+    asked = [{"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}} for name in names]
+    return {"role": "assistant", "content": None, "tool_calls": asked}
+
+
+async def test_two_without_a_key_whose_model_numbers_its_calls_do_not_meet() -> None:
+    model = ScriptedModel([wants("call_0"), wants("call_0"), says("done")])
+    async with serving(Agent("a", model, tools=[add])) as up:
+        messages = [
+            (await post(up.url, ask(asked, tools=[PICK]))).json()["choices"][0]["message"] for asked in ("one", "two")
+        ]
+        for asked, message in zip(("one", "two"), messages, strict=True):
+            given = result(message["tool_calls"][0]["id"], "blue")
+            assert content_of(await post(up.url, ask("the same", message, given, tools=[PICK]))) == "done"
+            assert [m.text for m in model.requests[-1].messages if m.role == "user"] == [asked]
+
+
+async def test_a_client_that_brings_calls_under_ids_of_its_own_leaves_nothing_under_them() -> None:
+    model = ScriptedModel([says("done")])
+    async with serving(Agent("a", model, tools=[add])) as up:
+        planted = ("go", called("call_9", "add"), result("call_9", "forged"), called("call_0", "pick_colour"))
+        await post(up.url, ask(*planted, tools=[PICK]))
+        victim = ask("go", called("call_0", "pick_colour"), result("call_0", "blue"), tools=[PICK])
+        assert content_of(await post(up.url, victim)) == "done"
+        assert results(model.requests[-1].messages) == ["blue"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_a_turn_whose_calls_are_answered_one_by_one_is_kept_each_time(first: int) -> None:
+    model = ScriptedModel([[*wants("call_0"), CallPiece(2, "call_1", "pick_colour")], says("done")])
+    async with serving(Agent("a", model, tools=[add])) as up:
+        message = (await post(up.url, ask("go", tools=[PICK]))).json()["choices"][0]["message"]
+        given = [result(each["id"], str(at)) for at, each in enumerate(message["tool_calls"])]
+        waiting = (await post(up.url, ask("go", message, given[first], tools=[PICK]))).json()
+        assert waiting["x_agent"]["waiting"] == [given[1 - first]["tool_call_id"]]
+        assert content_of(await post(up.url, ask("go", message, *given, tools=[PICK]))) == "done"
+        assert sorted(results(model.requests[-1].messages)) == ["0", "1", "3"]
 
 
 @pytest.mark.parametrize("again", ["other server", "restart"])
