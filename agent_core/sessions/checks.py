@@ -1,4 +1,4 @@
-"""What the members of an entry must be beyond their types, if it comes from outside. Each check raises Wrong."""
+"""Checks of entries that come from outside, beyond the types of their fields. Each check raises Wrong."""
 
 from typing import Any, get_args
 
@@ -15,27 +15,28 @@ from agent_core.sessions.state import LARGEST_STATE, MOST_PATCHES, weight_of
 
 LONGEST_MESSAGE_ID = 256
 LONGEST_CALL_ID = 1_024
-"""Characters. Providers choose the ids of calls."""
+"""Characters of an id at most. Providers choose the ids of calls, so these may be longer."""
 
 LONGEST_TOOL_NAME = 128
-"""Characters. More than a tool's name may have here (tools.base): a model may have asked for one that never was."""
+"""Characters at most. A tool's name may have fewer (tools.base), but a model may have asked for a tool that never
+was."""
 
 LATEST = 2**53
-"""The largest time and number: the largest that every reader of JSON has exactly."""
+"""The largest time and number. Every reader of JSON can hold it exactly."""
 
 OPERATIONS = frozenset({"add", "remove", "replace", "move"})
-"""What a patch may do. Not `copy`: a short line of copies makes a huge state."""
+"""The operations that a patch may have. `copy` is none of them: a few copies make a huge state."""
 
 MOST_WORK = 500_000
-"""What the patches between two whole values of the state may cost, in operations (`Patched.work`)."""
+"""Cost at most of the patches between two whole values of the state, in operations (`Patched.work`)."""
 
 
 class Wrong(Exception):
-    """What is wrong with an entry."""
+    """The entry is wrong. The text says why."""
 
 
 class SoFar:
-    """What the entries before this one amount to: how the session stands, and its state."""
+    """The fold of the entries before this one: how the session stands, and its state."""
 
     def __init__(self) -> None:
         self.standing = Standing()
@@ -43,8 +44,10 @@ class SoFar:
         self._patches = self._weight = 0
 
     def change_state(self, value: Any, patch: Patch | None) -> bool:
-        """Take a whole value of the state, or a patch. True if the patches so far cost too much to be applied at each
-        reading: then `state` is to be stored whole. Raises Wrong."""
+        """Take a whole value of the state, or a patch. Raises Wrong.
+
+        True if it would cost too much to apply the patches at each load. Then the caller must store `state` whole.
+        """
         if patch is None:
             self._state, self._patches, self._weight = Patched(value), 0, 0
         else:

@@ -1,4 +1,4 @@
-"""The folder of a server's files, which is for its owner alone: it holds what users said, and the journal's key."""
+"""The folder of a server's files. It is for its owner alone, because it holds users' messages and the journal's key."""
 
 import logging
 import os
@@ -13,19 +13,21 @@ from agent_core.sessions.sql.database_file import DATABASE, LOCK
 logger = logging.getLogger(__name__)
 
 FILES = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal", LOCK, KEY_FILE, ANCHOR_FILE)
-"""The files that are ours; what else lies in the folder is left as it is."""
+"""The server's own files. Other files in the folder are left as they are."""
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def close_to_others(data_dir: Path) -> None:
-    """Make sure that nobody but the owner can open the folder and our files in it. What is open and belongs to this
-    user is closed, which is logged; a folder that is not there yet is none of ours.
+    """Make sure that only the owner can open the folder and our files in it.
 
-    Raises StoreError, before anything in the folder was opened, for what is open and belongs to somebody else, or
-    cannot be closed.
+    A file that others can open is closed to them, and that is logged. A folder that is not there yet is left to whoever
+    makes it.
+
+    Raises StoreError if such a file belongs to another user, or cannot be closed. It does so before anything in the
+    folder is opened.
     """
-    _close(data_dir, 0o700, "The data directory")  # first, so that nobody can exchange a file in it meanwhile
+    _close(data_dir, 0o700, "The data directory")  # first, so that nobody can replace a file in it meanwhile
     for name in FILES:
         _close(data_dir / name, 0o600, "The file")
 

@@ -1,6 +1,6 @@
-"""What a session is made of: an append-only list of entries.
+"""Entries. A session is an append-only list of them.
 
-History, approvals and state are read from this one list (`history.py`); there is no second write path.
+History, approvals and state are folds of this one list (`history.py`). There is no second way to write.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,8 +14,8 @@ from agent_core.sessions.standing import ROOT
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One line of a session. `kind` and `body` (JSON) are one of `kinds.py`; `seq` counts from 1 and is given by
-    the store."""
+    """One line of a session. `kind` names a class of `kinds.py`, and `body` is its JSON. The store gives `seq`, counted
+    from 1."""
 
     run_id: str
     kind: str
@@ -30,8 +30,8 @@ _UNKNOWN = Body()
 
 
 def body_of(entry: Entry) -> Body:
-    """The entry's body; an empty one for a kind that only a later version knows. Raises msgspec.MsgspecError if it is
-    not what its kind says."""
+    """The entry's body. It is empty for a kind that only a later version knows. Raises msgspec.MsgspecError if it does
+    not fit its kind."""
     decoder = _decoders.get(entry.kind)
     return _UNKNOWN if decoder is None else decoder.decode(entry.body)
 
@@ -42,7 +42,7 @@ def entry_of(run_id: str, body: Body, lane: str = ROOT) -> Entry:
 
 
 def copied(entry: Entry, body: Body) -> Entry:
-    """The entry, whose body this is, as it goes into another session: written anew, and marked if its kind has a
+    """The entry with its body, as it goes into another session: encoded again, and marked as copied if its kind has a
     mark."""
     if "origin" in body.__struct_fields__:
         body = replace(body, origin="copied")
@@ -50,7 +50,7 @@ def copied(entry: Entry, body: Body) -> Entry:
 
 
 def title_in(entries: Iterable[Entry]) -> str | None:
-    """The title that the entries give their session; None if they give none."""
+    """The last title that the entries give their session, or None."""
     title = None
     for entry in entries:
         if entry.kind == TitledBody.kind and isinstance(body := body_of(entry), TitledBody):
@@ -59,19 +59,18 @@ def title_in(entries: Iterable[Entry]) -> str | None:
 
 
 ENTRY, REWOUND = 250, 50
-"""What an entry weighs beside its body, in bytes, if that is about the work to read it; and what each other entry
-adds to one that rewinds."""
+"""The work to read an entry without its body, counted in bytes; and for a rewind, the work that each entry adds."""
 
 
 def weight_of(entries: Collection[Entry]) -> int:
-    """How much work it is to read the entries (`Aside`)."""
+    """The work to read the entries, as a weight for `Aside`."""
     weight, rewound = ENTRY * len(entries), 0
     for entry in entries:
         weight += len(entry.body)
-        rewound += entry.kind == RewoundBody.kind  # each may go back over all that there is
+        rewound += entry.kind == RewoundBody.kind  # each rewind may go back over all entries
     return weight + rewound * REWOUND * len(entries)
 
 
 def now_ms() -> int:
-    """The time in milliseconds since the epoch."""
+    """The time now, in milliseconds since the epoch."""
     return int(time() * 1000)

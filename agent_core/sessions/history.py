@@ -1,4 +1,4 @@
-"""The fold: what a session's entries amount to."""
+"""The fold of a session's entries."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,13 +12,13 @@ from agent_core.sessions.state import StateChanges
 
 
 def take(standing: Standing, entry: Entry, body: Body) -> None:
-    """Take in the entry, whose body this is."""
+    """Fold the entry, with its body, into the standing."""
     standing.run_id, standing.lane, standing.seq = entry.run_id, entry.lane, entry.seq
     body.fold(standing)
 
 
 def standing_of(entries: Iterable[Entry]) -> Standing:
-    """How the session stands. Raises msgspec.MsgspecError for a body that is none."""
+    """How the session stands after these entries. Raises msgspec.MsgspecError for a body that does not fit its kind."""
     entries, standing = tuple(entries), Standing()
     for entry in entries:
         take(standing, entry, body_of(entry))
@@ -27,7 +27,7 @@ def standing_of(entries: Iterable[Entry]) -> Standing:
     try:
         standing.state = changes.apply()
     except msgspec.ValidationError:
-        # Read anew: those that fit have changed the value, and one another.
+        # Read the changes again: the patches that fit have changed the value, and one another's values.
         standing.state, misfits = changes_in(entries).apply_fitting()
         standing.misfits = len(misfits)
     return standing
@@ -43,13 +43,12 @@ def changes_in(entries: Iterable[Entry]) -> StateChanges:
 
 
 def history_of(entries: Iterable[Entry], agent: str, lane: str = ROOT) -> History:
-    """The agent's history in the lane. Raises msgspec.MsgspecError for a body that is none."""
+    """The agent's history in the lane. Raises msgspec.MsgspecError for a body that does not fit its kind."""
     return standing_of(entries).history(agent, lane)
 
 
 def state_since(entries: Sequence[Entry], agent: str, seq: int) -> tuple[Any] | None:
-    """The session's state as it stood in front of the entry `seq`; None if nobody has changed it since, or if another
-    agent has."""
+    """The session's state before the entry `seq`. None if nobody has changed it since, or if another agent has."""
     agents: dict[str, str] = {}
     earlier: list[Entry] = []
     changed = False

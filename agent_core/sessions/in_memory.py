@@ -1,4 +1,4 @@
-"""The store without a disk: sessions last as long as the process."""
+"""The store without a disk. Its sessions end with the process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,13 +36,13 @@ class _Session:
 
 
 class InMemoryStore:
-    """A Store in a dict. It keeps the whole of every session and forgets them with the process, which is
-    the only owner there can be: nobody holds a session against it."""
+    """A Store in a dict. It keeps all sessions whole. The process is the only owner, so no session is ever held by
+    another."""
 
     def __init__(self) -> None:
         self.records = InMemoryRecords()
         self._sessions: dict[SessionKey, _Session] = {}
-        self._fence = 0  # of the whole store: a session that was forgotten must not begin again at 1
+        self._fence = 0  # one for the whole store: a session that was forgotten must not begin again at 1
 
     async def acquire(self, key: SessionKey, owner: str) -> Lease:
         self._fence += 1
@@ -74,7 +74,7 @@ class InMemoryStore:
         session = self._held(lease)
         if session is not None:
             session.fence = 0
-            if not session.entries:  # nothing was ever said: leave no trace
+            if not session.entries:  # nothing was written: leave no trace
                 del self._sessions[lease.key]
 
     async def renew(self, owner: str) -> Sequence[Cancel]:  # noqa: ARG002  # the only owner there is
@@ -121,7 +121,7 @@ class InMemoryStore:
         pass
 
     def forget(self, key: SessionKey) -> None:
-        """Drop a session, if it is there."""
+        """Drop a session if it is there."""
         self._sessions.pop(key, None)
 
     async def aclose(self) -> None:

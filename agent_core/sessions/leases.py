@@ -1,4 +1,9 @@
-"""One worker's leases: how it becomes a session's writer, also while another worker still is."""
+"""One worker's leases: how the worker becomes a session's writer, and waits while another worker is.
+
+A caller may be cancelled while the store still works on its acquisition. The store may then give a lease that nobody
+waits for. So `_give_back` waits for it in a task of its own and releases it. Until that is done, nobody here acquires
+the same session again. Otherwise the late acquisition could come second and fence off the new writer.
+"""
 
 import asyncio
 import logging
@@ -14,14 +19,15 @@ from agent_core.sessions.writer import SAVING, Writer
 logger = logging.getLogger(__name__)
 
 POLL = 0.05
-"""Seconds before a session that another worker holds is tried again; each wait is twice as long, up to 1 s."""
+"""Seconds to wait before trying again, while another worker holds the session. Each wait is twice the last, up to 1
+s."""
 
 
 T = TypeVar("T")
 
 
 async def answer_of(asked: Awaitable[T]) -> T:
-    """What the store answers. Raises RunError `store_unavailable` where it is silent for SAVING seconds."""
+    """The store's answer. Raises RunError `store_unavailable` if the store is silent for SAVING seconds."""
     try:
         async with asyncio.timeout(SAVING):
             return await asked
@@ -30,7 +36,7 @@ async def answer_of(asked: Awaitable[T]) -> T:
 
 
 class Leases:
-    """Acquires sessions for one owner. Its heartbeat's heart beats as long as something is held."""
+    """Acquires and releases sessions for one owner, and keeps its heartbeat going."""
 
     def __init__(self, store: Store, owner: str, heartbeat: Heartbeat | None = None) -> None:
         self._store = store
@@ -39,22 +45,22 @@ class Leases:
         self._late: dict[SessionKey, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
-        """Wait for what is still being given free, and sign off."""
+        """Wait for the leases that are still being given back, and end the heartbeat."""
         if self._late:
             await asyncio.wait(self._late.values(), timeout=SAVING)
         if self._heartbeat is not None:
             await self._heartbeat.aclose()
 
     def check(self) -> None:
-        """Raise LeaseLost where this worker has to take its leases for lost."""
+        """Raise LeaseLost if this worker must assume its leases lost."""
         if self._heartbeat is not None:
             self._heartbeat.check()
 
     async def open(self, key: SessionKey, *, wait: float, waiting: Callable[[], None] = lambda: None) -> Writer:
-        """Become the session's writer and read it.
+        """Become the session's writer and load its entries.
 
-        While another worker holds it, wait up to `wait` seconds; `waiting` is called when that begins. Raises
-        RunError: `session_busy_timeout` (`session_busy` where it must not wait at all), `store_unavailable`.
+        While another worker holds the session, wait up to `wait` seconds and call `waiting` before each wait. Raises
+        RunError: `session_busy_timeout` (`session_busy` if `wait` is 0), `store_unavailable`.
         """
         lease = await self._acquire(key, wait, waiting)
         try:
@@ -64,7 +70,7 @@ class Leases:
             raise
 
     async def release(self, lease: Lease) -> None:
-        """Give the session free. What fails here is only logged: the lease will expire."""
+        """Release the session. A failure is only logged, because the lease will expire."""
         try:
             async with asyncio.timeout(SAVING):
                 await self._store.release(lease)
@@ -87,12 +93,11 @@ class Leases:
             pause = min(2 * pause, 1.0)
 
     async def _try(self, key: SessionKey) -> Lease | None:
-        """Acquire; a session that is acquired when nobody waits for it any more is given free again, and before
-        that nobody here acquires it anew: the late acquisition would overtake it."""
+        """Try to acquire the session once. None while another worker holds it. See the top of this file."""
         if self._heartbeat is not None:
             await self._heartbeat.ensure()
         if key in self._late:
-            await asyncio.wait({self._late[key]}, timeout=SAVING / 2)  # and no longer: it may never come
+            await asyncio.wait({self._late[key]}, timeout=SAVING / 2)  # no longer: it may never come
         task = asyncio.get_running_loop().create_task(self._store.acquire(key, self._owner))
         try:
             return await asyncio.shield(task)

@@ -1,27 +1,27 @@
-"""Changes of the session's state that were made side by side, put together."""
+"""Merges changes of the session's state that were made side by side."""
 
 from typing import Any
 
 from agent_core.sessions.state import same_json
 
 SHALLOW = 4
-"""Levels at which an object is first compared as a whole, which is quick, and not at each level below, where it
-would be compared again and again."""
+"""Objects are first compared as a whole, which is quick, but only down to this level. With more levels, the inner
+objects would be compared again and again."""
 
 _GONE: Any = object()
-"""In the place of a value that is not there: null is one."""
+"""Stands for a value that is not there. None would not do, because null is a value."""
 
 
 def merged(before: Any, after: Any, now: Any) -> Any:
-    """The state `now`, changed as `after` was made of `before` by somebody who did not see it. None of the three is
-    changed; the new one may share parts with them.
+    """The state `now` with the changes that led from `before` to `after`. None of the three is changed; the result may
+    share parts with them.
 
-    Objects are compared key by key at every level. Where both have changed the same value, `after` counts, also
-    where the value is gone there; but what both have put at the end of a list is kept, that of `now` first.
+    Objects are compared key by key at every level. If both sides have changed the same value, `after` counts, also if
+    it has removed the value. If both have only added items at the end of a list, all are kept, those of `now` first.
     """
     if _same(before, after):
         return now
-    if now is None and isinstance(before, dict):  # no state yet is an empty one
+    if now is None and isinstance(before, dict):  # no state yet counts as an empty one
         now = {}
     return after if _same(before, now) else _merged(before, after, now, 0)
 
@@ -37,7 +37,7 @@ def _merged(before: Any, after: Any, now: Any, level: int) -> Any:
         found = ((k, _merged(old.get(k, _GONE), after.get(k, _GONE), now.get(k, _GONE), at)) for k in keys)
         return {key: value for key, value in found if value is not _GONE}
     if isinstance(after, list) and isinstance(now, list):
-        old_list = [] if before is _GONE else before  # no list yet is an empty one
+        old_list = [] if before is _GONE else before  # no list yet counts as an empty one
         size = len(old_list) if isinstance(old_list, list) else 0
         if same_json(old_list, after[:size]) and same_json(old_list, now[:size]):
             return [*now, *after[size:]]

@@ -1,4 +1,4 @@
-"""Pages of a list of sessions: where one ends and the next begins."""
+"""Pages of a list of sessions, and the cursors between them."""
 
 import re
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from agent_core.stored import Page, SessionInfo
 _CURSOR = re.compile(r"(\d{1,16})-(\d{1,18})")
 
 Row = tuple[int, int, SessionInfo]
-"""Time of the last entry, the store's own number of the session, and the session."""
+"""The time of the session's last entry, the store's number of the session, and the session."""
 
 
 def read_cursor(after: str | None) -> tuple[int, int] | None:
-    """Behind which time and number the page begins. Raises InvalidRequest."""
+    """The time and number behind which the page begins; None for the first page. Raises InvalidRequest."""
     if after is None:
         return None
     found = _CURSOR.fullmatch(after)
@@ -23,7 +23,7 @@ def read_cursor(after: str | None) -> tuple[int, int] | None:
 
 
 def cut_page(rows: Sequence[Row], limit: int) -> Page:
-    """A page of the rows, of which there is one more than `limit` where another page follows."""
+    """A page of the first `limit` rows. If there is one row more, another page follows."""
     shown = rows[:limit]
     more = f"{shown[-1][0]}-{shown[-1][1]}" if len(rows) > limit and shown else None
     return Page(sessions=tuple(row[2] for row in shown), next=more)

@@ -1,7 +1,7 @@
-"""JSON Patch (RFC 6902), applied in place and in time that is known.
+"""JSON Patch (RFC 6902), applied in place, with a count of the cost.
 
-A library does this too, at some 15 µs for each operation, and says nothing of what an operation costs: an item that
-is put into the middle of a long list moves all that stand behind it.
+Libraries do this too, at about 15 µs for each operation, but they do not bound the cost. An operation may cost much
+more than others: an item that is put into the middle of a long list moves all items behind it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ import orjson
 Patch = list[dict[str, Any]]
 
 MOVED = 1_000
-"""Items of a list that are moved by one place in the time of one operation."""
+"""Moving this many items of a list by one place costs as much as one operation."""
 
 LARGEST_COPY = 256 * 1024
 """Bytes of JSON that one operation may copy."""
 
 
 class Misfit(ValueError):
-    """The patch is none, or does not fit the value."""
+    """The patch is malformed, or does not fit the value."""
 
 
 class Patched:
-    """A JSON value, changed by one patch after another, itself and in place.
+    """A JSON value that patches change in place.
 
-    `work` counts what that took, in operations of about a microsecond.
+    `work` counts the cost so far, in operations of about a microsecond.
     """
 
     __slots__ = ("value", "work")
@@ -35,8 +35,8 @@ class Patched:
         self.work = 0
 
     def apply(self, patch: Sequence[Mapping[str, Any]], most: int | None = None) -> None:
-        """Apply the operations in order, until `work` is over `most`. Raises Misfit; what came before in the same
-        patch then stays."""
+        """Apply the operations in order, and stop when `work` is over `most`. Raises Misfit; the operations before it
+        stay applied."""
         for operation in patch:
             self.work += 1
             if most is not None and self.work > most:

@@ -1,8 +1,10 @@
-"""Records: what is kept beside the sessions for a while, under a name of its user's. A server keeps there which
-request was answered by what, and what clients that name no session do not have of their conversation.
+"""Records: values that are kept beside the sessions for some time, each under a name of its user.
 
-A record has a time at which it is forgotten. All records of one user, and all records together, have a bound in
-bytes: beyond it the oldest go first. Somebody may be at work on a record; while its owner is alive, it stays.
+A server keeps there which run has answered which request. It also keeps the turns that clients which name no session
+were not shown.
+
+A record expires at a set time. The records of one user have a bound in bytes, and so have all records together: beyond
+it the oldest go first. A record may have an owner, who works on it. It stays while its owner is alive.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,32 +13,33 @@ from time import time
 from typing import Protocol
 
 MOST_OF_USER = 64 * 1024 * 1024
-"""Bytes of one user's records."""
+"""Bytes of one user's records at most."""
 
 MOST = 256 * 1024 * 1024
-"""Bytes of all records."""
+"""Bytes of all records at most."""
 
 BESIDE = 512
-"""What a record takes beside its value, in bytes: names, times, a seal."""
+"""Bytes of a record without its value: its names, times and seal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What is kept. `owner` is who works on it, None where nobody does or where whoever did is not alive any more."""
+    """A kept value. `owner` is the worker that works on it; None if nobody does, or if that worker is no longer
+    alive."""
 
     value: bytes
     owner: str | None = None
 
 
 class Records(Protocol):
-    """The protocol. All methods raise RunError `store_unavailable` where the store cannot answer. What they wrote is
-    on disk when they return."""
+    """The protocol. All methods raise RunError `store_unavailable` if the store cannot answer. Their writes are on disk
+    when they return."""
 
     async def claim(
         self, user_id: str, name: str, value: bytes, *, owner: str, seconds: float, instead: bytes | None = None
     ) -> Record | None:
-        """Keep the value for so long and become its owner, unless something is kept under this name: what that is;
-        None where the name was free. With `instead`, this value counts as nothing."""
+        """If the name is free, keep the value for `seconds`, become its owner and return None. Else return the record
+        under that name. A record with the value `instead` counts as none and is replaced."""
         ...
 
     async def keep(
@@ -50,20 +53,23 @@ class Records(Protocol):
         held_by: str | None = None,
         owner: str | None = None,
     ) -> bool:
-        """Keep the value for so long in place of what was there. With `held_by`, only where that owner works on it:
-        False where it does not. `owner` works on it from now on. It goes with the session, where one is named."""
+        """Keep the value for `seconds`, in place of the record that was there.
+
+        With `held_by`, do so only if that owner works on the record, else return False. `owner` works on it from now
+        on. If a session is named, the record is deleted with the session.
+        """
         ...
 
     async def recall(self, user_id: str, names: Sequence[str]) -> Mapping[str, Record]:
-        """What is kept under these names, without those under which there is nothing."""
+        """The records under these names. A name without a record is left out."""
         ...
 
     async def discard(self, user_id: str, name: str, *, held_by: str | None = None) -> None:
-        """Keep nothing under the name. `held_by` as in keep."""
+        """Delete the record under the name. `held_by` as in `keep`."""
         ...
 
     async def expire(self) -> int:
-        """Remove what is over its time. Returns how many records."""
+        """Delete the records that have expired. Returns how many."""
         ...
 
 
@@ -80,7 +86,7 @@ class _Kept:
 
 
 class InMemoryRecords:
-    """Records in a dict. Their only possible owner is this process, which is alive."""
+    """Records in a dict. Only this process can own them, and it is alive."""
 
     def __init__(self, *, most_of_user: int = MOST_OF_USER, most: int = MOST, now: Callable[[], float] = time) -> None:
         self._most_of_user = most_of_user
@@ -130,7 +136,7 @@ class InMemoryRecords:
         return len(over)
 
     def forget_session(self, user_id: str, session_id: str) -> None:
-        """The session was deleted."""
+        """Delete the records of a session that was deleted."""
         for key, each in list(self._kept.items()):
             if each.session_id == session_id and key[0] == user_id:
                 self._drop(key)

@@ -1,4 +1,4 @@
-"""The session's state: one JSON value that the client and the tools share, changed by patches (RFC 6902)."""
+"""The session's state: a JSON value that the client and the tools share. Patches change it (RFC 6902)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ from agent_core.plain import json_of
 from agent_core.sessions.patches import Misfit, Patch, Patched
 
 LARGEST_STATE = 256 * 1024
-"""Bytes of JSON that a session's state may have."""
+"""Bytes of JSON that a session's state may have at most."""
 
 DEEPEST_STATE = 100
-"""Levels that a state may be nested: it must come back in through limits of a request's body."""
+"""Levels that a state may be nested. A client sends the state back, so it must pass the limits of a request's body."""
 
 MOST_PATCHES = 50
-"""Patches in a row before the whole value is stored again, so that a fold stays short."""
+"""Patches that may be stored in a row. Then the whole value is stored again, so that a fold stays short."""
 
 MOST_OPERATIONS = 2_000
-"""Operations in these patches, likewise."""
+"""Operations that these patches may have together."""
 
 MOST_COMPARED = 20_000
-"""Values that are compared to find what has changed; of a larger state, all has."""
+"""Values that are compared at most to find a change. A larger state is replaced whole."""
 
 
 class StateTooLarge(ValueError):
@@ -36,7 +36,7 @@ class StateTooLarge(ValueError):
 
 
 def as_json(value: Any) -> Any:
-    """The value as JSON has it, a copy: NaN becomes null, and what JSON does not know its own text.
+    """A copy of the value as JSON has it. NaN becomes null; a value that JSON has no form for becomes its own text.
 
     Raises StateTooLarge, NoJson, and ValueError for a value that refers to itself or is nested too deep.
     """
@@ -58,12 +58,12 @@ def _depth(value: Any) -> int:
 
 
 def copy_of(value: Any) -> Any:
-    """A copy of a JSON value that shares nothing with it."""
+    """A copy of a JSON value that shares no part with it."""
     return value if value is None or isinstance(value, str | int | float) else orjson.loads(orjson.dumps(value))
 
 
 def check_state(value: Any) -> None:
-    """Raise InvalidRequest where a client's state is no JSON; None and an empty one are none."""
+    """Raise InvalidRequest if a client's state is no JSON value that may be kept. None and `{}` count as no state."""
     if value is not None and value != {}:
         try:
             as_json(value)
@@ -72,7 +72,7 @@ def check_state(value: Any) -> None:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; unlike Python, JSON tells 1 and true apart, and 1 and 1.0."""
+    """Whether two JSON values are the same. Unlike in Python, 1, 1.0 and true differ."""
     if type(one) is not type(other):
         return False
     if isinstance(one, str | int) or one is None:
@@ -81,8 +81,8 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def apply_patches(value: Any, patches: Iterable[Patch]) -> Any:
-    """The value with the patches applied, one after another; it may be changed itself. Raises
-    msgspec.ValidationError for a patch that does not fit."""
+    """The value with the patches applied in order. The value itself may be changed. Raises msgspec.ValidationError for
+    a patch that does not fit."""
     patched = Patched(value)
     try:
         for patch in patches:
@@ -93,14 +93,14 @@ def apply_patches(value: Any, patches: Iterable[Patch]) -> Any:
 
 
 def weight_of(patch: Patch) -> int:
-    """How much the patch counts towards MOST_PATCHES: more than one where it has many operations."""
+    """The patch's share of MOST_PATCHES: 1, and more for many operations."""
     return 1 + len(patch) * MOST_PATCHES // MOST_OPERATIONS
 
 
 def apply_fitting(value: Any, patches: Sequence[Patch]) -> tuple[Any, list[int]]:
-    """The same, passing over the patches that do not fit: also which these are, counted from 0.
+    """The value with the patches that fit, and the places of the others, from 0.
 
-    Takes longer than `apply_patches`, since nothing of a patch that does not fit is kept.
+    It takes longer than `apply_patches`, because no part of a patch that does not fit may stay.
     """
     misfits: list[int] = []
     for place, patch in enumerate(patches):
@@ -121,7 +121,7 @@ class StateChanges:
     patches: list[tuple[int, Patch]] = field(default_factory=list)
 
     def take(self, value: Any, patch: Patch | None, seq: int) -> None:
-        """The state is this value, or is changed by the patch if there is one."""
+        """Take a patch if there is one, else a whole value."""
         if patch is None:
             self.value = value
             self.patches.clear()
@@ -130,12 +130,12 @@ class StateChanges:
 
     @property
     def weight(self) -> int:
-        """How much the patches count towards MOST_PATCHES."""
+        """The patches' share of MOST_PATCHES."""
         return sum(weight_of(patch) for _, patch in self.patches)
 
     def apply(self) -> Any:
-        """The state. It and the patches may be changed themselves. Raises msgspec.ValidationError for a patch that
-        does not fit."""
+        """The state. The value and the patches may be changed themselves. Raises msgspec.ValidationError for a patch
+        that does not fit."""
         return apply_patches(self.value, (patch for _, patch in self.patches))
 
     def apply_fitting(self) -> tuple[Any, list[int]]:
@@ -145,11 +145,11 @@ class StateChanges:
 
 
 def patch_between(old: Any, new: Any) -> Patch:
-    """A patch that makes `new` of `old`, never longer than one that replaces all.
+    """A patch that makes `new` of `old`. It is never longer than one that replaces the whole value.
 
-    It is found in one pass: objects are compared key by key, lists place by place; a list that became shorter
-    is replaced. A shorter patch may exist, but looking for it costs more than it saves (a quadratic search
-    for the longest common part, on a value that a client may choose).
+    One pass finds it: objects are compared key by key and lists place by place. A list that became shorter is replaced.
+    A shorter patch may exist. To find it would take a quadratic search for the longest common part, on a value that a
+    client may choose.
     """
     whole: Patch = [{"op": "replace", "path": "", "value": new}]
     patch: Patch = []

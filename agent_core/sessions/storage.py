@@ -1,4 +1,5 @@
-"""Where sessions are stored, as an operator names it: opened for a server, verified, or accepted after a restore.
+"""The place where sessions are stored, as an operator names it. It can be opened, verified, or accepted after a
+restore.
 
 Each verb imports what it needs when it is called. So a server without a database loads no SQLAlchemy.
 """
@@ -23,8 +24,8 @@ def is_postgres(where: str) -> bool:
 async def open_store(where: str, data_dir: Path, *, lease_seconds: float, journal_key: str | None = None) -> Store:
     """Open the store `memory`, `sqlite` (a file in the data directory) or a PostgreSQL URL, with its tables migrated.
 
-    The journal's key and anchor are files of the data directory, whichever database it is; a key that is given goes
-    before the file. Files and folder are closed to other users. Raises StoreError.
+    The journal's key and anchor are files in the data directory, for every database. A given key counts before the
+    file. The folder and its files are closed to other users. Raises StoreError.
     """
     if where == "memory":
         return InMemoryStore()
@@ -58,7 +59,7 @@ async def open_store(where: str, data_dir: Path, *, lease_seconds: float, journa
 
 
 class Storage:
-    """The place that `where` and `data_dir` name, as `open_store` takes them. Opens one store, whoever asks first."""
+    """The place that `where` and `data_dir` name, as `open_store` takes them. It opens one store at most."""
 
     def __init__(self, where: str, data_dir: Path, *, lease_seconds: float, journal_key: str | None = None) -> None:
         self._where = where
@@ -76,30 +77,26 @@ class Storage:
         return self._store
 
     def closed(self) -> None:
-        """The store was closed: the next `open` opens it again."""
+        """The store was closed, so the next `open` opens it again."""
         self._store = None
 
     @property
     def anchor(self) -> Path:
-        """The file in which the servers of this data directory keep the journal's anchor."""
+        """The file of the journal's anchor in this data directory."""
         from agent_core.sessions.journal.anchor import ANCHOR_FILE
 
         return self._data_dir / ANCHOR_FILE
 
     def verify(self, anchors: Sequence[Path]) -> Report:
-        """Check the whole journal against these anchors, beside servers on PostgreSQL; SQLite's must be stopped.
-
-        Raises StoreError.
-        """
+        """Check the whole journal against these anchors. Servers on PostgreSQL may run meanwhile; with SQLite they must
+        be stopped. Raises StoreError."""
         from agent_core.sessions.sql.offline import verify_database
 
         return verify_database(self._where, self._data_dir, anchors, journal_key=self._journal_key)
 
     def accept(self) -> Accepted:
-        """Take the database as it stands for the true one, after a restore: replace its anchor, unless they agree.
-
-        Raises StoreError.
-        """
+        """Accept the database as it stands, after a restore: replace its anchor, unless they agree. Raises
+        StoreError."""
         from agent_core.sessions.sql.acceptance import accept_database
 
         return accept_database(self._where, self._data_dir, journal_key=self._journal_key)

@@ -1,4 +1,4 @@
-"""Records whose store has SAVING seconds for each answer."""
+"""Records with a time limit: the store has SAVING seconds for each answer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from agent_core.sessions.records import Record, Records
 
 
 class TimedRecords:
-    """The same records. A store that is silent raises RunError `store_unavailable`."""
+    """The same records. If the store is silent, each method raises RunError `store_unavailable`."""
 
     def __init__(self, records: Records) -> None:
         self._records = records

@@ -1,10 +1,10 @@
-"""All that was ever said to one agent in a session: a tree, and the one path in it that is shown.
+"""One agent's messages in a session: a tree of all that was ever said, and the one path in it that is shown.
 
-A message stands behind the one that was last when it was added. The results of calls are no steps of their own:
-they belong to the message that made the calls, in the order of the calls, on whichever path it is shown. So a
-rewind never takes a call's result away and leaves the call.
+A new message stands behind the last message of the shown path. The results of calls are no nodes of their own. They
+belong to the message that made the calls, in the order of the calls, on every path that shows it. So a rewind never
+takes a call's result away and leaves the call.
 
-    u1 ─ a1 ─ u2 ─ a2          u2 was rewound away for u3, and can be shown again
+    u1 ─ a1 ─ u2 ─ a2          a rewind has hidden u2, and can show it again
           └── u3 ─ a3
 """
 
@@ -15,17 +15,17 @@ from itertools import islice
 from agent_core.messages import Message
 
 MOST_VERSIONS = 100
-"""Calls with the same id, the latest, among which the one is looked for that is shown."""
+"""If several calls have the same id, only so many of the latest are searched for one that is shown."""
 
 
 class Node:
-    """One message with the results of its calls, and what stands in front of it.
+    """One message with the results of its calls. `parent` is the node in front of it.
 
-    - run_id, seq: the run that it came with, and the number of its entry; 0 while that is not known
+    - run_id, seq: the run that it came with, and its entry's number, 0 while that is not known
     - observed: it was appended without reasoning, and no client shows it
-    - shown: whether it is on the path that is shown now; `left` is the number of the entry that rewound it away last
-    - next_seq: the number of the entry of what was shown behind it last, None where nothing was. Not the node: two
-      nodes that know each other would be left to the garbage collection, a whole long conversation at a time
+    - shown: whether it is on the path that is shown now; `left` is the number of the entry that hid it last
+    - next_seq: the entry's number of the node that was shown behind it last, or None. It is not the node itself: two
+      nodes that refer to each other would keep a whole conversation in memory until the garbage collector runs
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Node:
     def __init__(self, message: Message, parent: "Node | None", run_id: str, seq: int, observed: bool) -> None:
         self.message = message
         self.parent = parent
-        self.results: Sequence[Message] = ()  # most have none, and lists are what the collection goes through
+        self.results: Sequence[Message] = ()  # most have none; an empty list would only cost the garbage collector
         self.run_id = run_id
         self.seq = seq
         self.observed = observed
@@ -57,17 +57,17 @@ class Node:
 
     @property
     def asks(self) -> bool:
-        """Whether it is what a client shows as a question of its user."""
+        """Whether clients show it as a question of the user."""
         return self.message.role == "user" and not self.observed
 
     @property
     def last_id(self) -> str:
-        """The id of the last message here: of its last result, where it has any."""
+        """The id of the last result here, or of the message if it has no results."""
         return self.results[-1].id if self.results else self.message.id
 
     def take(self, result: Message) -> bool:
-        """Add the result of one of its calls at its place; whether that is behind all others. One without a call
-        here stands at the end."""
+        """Add the result of one of its calls, in the order of the calls. A result without a call here goes to the end.
+        Returns whether it stands behind all others."""
         if self._order is None:
             self._order = {call.id: place for place, call in enumerate(self.message.tool_calls)}
         place = self._order.get(result.tool_call_id or "", len(self._order))
@@ -78,7 +78,7 @@ class Node:
         return at == len(results) - 1
 
     def has_result(self, call_id: str) -> bool:
-        """Whether this call of its has a result."""
+        """Whether this call of the message has a result."""
         place = -1 if self._order is None else self._order.get(call_id, -1)
         at = bisect_left(self._places, place)
         return place >= 0 and at < len(self._places) and self._places[at] == place
@@ -92,7 +92,7 @@ class Node:
 
 
 class Tree:
-    """`message_ids` are those of the messages on the path that is shown."""
+    """All nodes, and the path that is shown. `message_ids` are the ids of the messages on that path."""
 
     __slots__ = ("_by_call", "_by_id", "_same", "_shown", "_start", "_tail", "message_ids")
 
@@ -100,31 +100,31 @@ class Tree:
         self.message_ids: set[str] = set()
         self._by_id: dict[str, Node] = {}
         self._by_call: dict[str, Node] = {}
-        self._same: dict[str, list[Node]] = {}  # of ids that several calls have, as in conversations from outside
-        self._start: Node | None = None  # what was shown first, last
+        self._same: dict[str, list[Node]] = {}  # calls that share an id, as in conversations from outside
+        self._start: Node | None = None  # the first node of the path that was shown last
         self._tail: Node | None = None
-        self._shown: list[Message] | None = []  # None where it has to be put together anew
+        self._shown: list[Message] | None = []  # None if it must be put together again
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that are shown, in order: a view, which nobody else may change."""
+        """The messages that are shown, in order. The caller must not change the list."""
         if self._shown is None:
             self._shown = messages_of(self.nodes())
         return self._shown
 
     def nodes(self, last: Node | None = None) -> list[Node]:
-        """The path to this node, or the one that is shown, from its beginning."""
+        """The path to this node from its beginning. Without a node, the path that is shown."""
         path = list(_up(last or self._tail))
         path.reverse()
         return path
 
     def find(self, message_id: str) -> Node | None:
-        """The node of this message, or of the call that it answers; of several versions the one that is shown, or
-        was shown last."""
+        """The node of this message, or of the call that it answers. Of several versions, the one that is shown, or was
+        shown last."""
         return self._by_id.get(message_id)
 
     def find_call(self, call_id: str) -> Node | None:
-        """The node of the message that made this call; of several one that is shown, the last that was made."""
+        """The node of the message that made this call. Of several, the latest that is shown."""
         found = self._by_call.get(call_id)
         if found is not None and not found.shown and call_id in self._same:
             latest = islice(reversed(self._same[call_id]), MOST_VERSIONS)
@@ -132,7 +132,7 @@ class Tree:
         return found
 
     def add(self, message: Message, *, run_id: str = "", seq: int = 0, observed: bool = False) -> None:
-        """Add a message behind the last one; a result to its call."""
+        """Add a message behind the last one, or a result to its call."""
         node = self.find_call(message.tool_call_id or "") if message.role == "tool" else None
         if node is None:
             node = Node(message, self._tail, run_id, seq, observed)
@@ -152,13 +152,13 @@ class Tree:
             self._shown.append(message)
 
     def said(self) -> Iterator[Message]:
-        """What was ever said by the user or the model, each message once."""
+        """All messages of the user and the model, hidden ones too, each once."""
         found = ((message_id, node.message) for message_id, node in self._by_id.items())
         return (said for message_id, said in found if said.id == message_id and said.role in ("user", "assistant"))
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was ever said."""
+        """Whether no message was ever added."""
         return self._start is None
 
     def _make(self, node: Node) -> None:
@@ -174,8 +174,8 @@ class Tree:
             node.parent.next_seq = node.seq
 
     def since(self, after: str) -> int:
-        """The number of the entry since which the path that ends on this message has not been what is shown: that of
-        what stood behind it last, or that of the rewind which took it away. 0 where that is not known."""
+        """The number of the entry since which the shown path no longer ends on this message: the entry of the node that
+        stood behind it last, or of the rewind that hid it. 0 if that is not known."""
         node = self._by_id.get(after)
         if node is None:
             return 0 if self._start is None else self._start.seq
@@ -184,9 +184,11 @@ class Tree:
         return 0 if node.shown else node.left
 
     def rewind(self, after: str, seq: int = 0) -> int:
-        """Show the path that ends on this message and the results of its calls, as it was last shown; nothing
-        where the id is empty. An id that nobody knows changes nothing. `seq` is the number of the entry that says
-        so. Returns how many messages are shown for it, or not any more."""
+        """Show the path that ends on this message and the results of its calls. Show nothing if the id is empty.
+
+        An unknown id changes nothing. `seq` is the number of the rewind's entry. Returns how many messages were hidden
+        or shown by it.
+        """
         node = self._by_id.get(after)
         if node is None and after:
             return 0

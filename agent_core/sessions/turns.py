@@ -1,9 +1,8 @@
 """The turn: what an agent has done since its user last said something new.
 
-A turn goes from one new user message, edit or regenerate to the next. All runs in between belong to it, whoever
-began them: a client that answers its tools, a person who approves a call, an operation that has its result, the same
-request again after a failure. What is kept of it here is a fold of the session's entries, so that any worker knows
-it, also after a restart.
+A turn goes from one new user message, edit or regenerate to the next. All runs between belong to it: a client answers
+its own tools, a person approves a call, an operation has its result, or a failed request is sent again. A Turn is a
+fold of the session's entries, so any worker knows it, also after a restart.
 """
 
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from agent_core.messages import Message
 
 @dataclass(slots=True)
 class Turn:
-    """- acted: the answers that asked for tools, and the results, in the order in which they were stored; those that
-      were rewound away since are among them
-    - rounds: the answers that the model has given
-    - tokens, seconds: what the runs of the turn that have ended used, as far as it is known
+    """One turn.
+
+    - acted: the answers with calls, and the results, in the order in which they were stored; a rewind removes none
+    - rounds: how many answers the model has given
+    - tokens, seconds: the sum over the turn's runs that have ended, as far as it is known
     """
 
     acted: list[Message] = field(default_factory=list)
@@ -26,15 +26,15 @@ class Turn:
     _opening: str = ""
 
     def begin(self, run_id: str, opens: bool | None) -> None:
-        """A run has begun. It opens a new turn or goes on with this one; where nobody says (None, in entries of
-        earlier versions), a user message or a rewind of the run's opens one."""
+        """A run has begun. `opens` says whether it opens a new turn or goes on with this one. None comes from entries
+        of earlier versions: then a user message or a rewind of the run opens a turn."""
         self._opening = "" if opens is False else run_id
         if opens:
             self._clear()
 
     def add(self, message: Message, run_id: str = "") -> None:
-        """Something was said. `run_id` is the run that it came in with: a conversation that is brought whole has
-        turns of its own, and the last one counts."""
+        """A message was added. `run_id` is the run that it came with. A conversation that a client brought whole has
+        turns of its own; the last one counts."""
         if message.role == "user" and self._opens(run_id):
             self._clear()
         if message.role == "assistant":

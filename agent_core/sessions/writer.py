@@ -1,7 +1,8 @@
 """The one writer of a lease.
 
-Everybody who writes under a lease, all lanes of a run included, appends through it. So one write goes after another,
-each on the head that the one before has left, and what is in memory is always what is stored.
+Everybody who writes under a lease appends through it, all lanes of a run too. So writes go one after another, each on
+the head that the write before has left. And memory changes only after the disk: `stored` is called when the entries are
+on disk.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from agent_core.sessions.entries import Entry
 from agent_core.sessions.store import Lease, Store
 
 SAVING = 10.0
-"""Seconds that the store may take for one answer, and a run to pair, save and release at its end."""
+"""Seconds that the store may take for one answer. A run also has so long to pair, save and release at its end."""
 
 
 def _nothing() -> None:
@@ -20,8 +21,8 @@ def _nothing() -> None:
 
 
 class Writer:
-    """Appends under a lease. `entries` are the session's as they stood when the lease was acquired; `titled` says that
-    a person has named the session since."""
+    """Appends under a lease. `entries` are the session's entries when the lease was acquired. `titled` says that a
+    person has named the session since."""
 
     def __init__(self, store: Store, lease: Lease, entries: Sequence[Entry] = ()) -> None:
         self.lease = lease
@@ -33,11 +34,12 @@ class Writer:
         self._turn = asyncio.Lock()
 
     def defer(self, *entries: Entry) -> None:
-        """Store these entries in front of the next that are appended."""
+        """Store these entries with the next append, in front of its own."""
         self._deferred += entries
 
     async def append(self, *entries: Entry, release: bool = False) -> None:
-        """Append entries, where there are any: see `write`."""
+        """Append the entries, as `write` does. Without entries it does nothing, unless some were deferred or `release`
+        is set."""
         if entries or self._deferred or release:
             await self.write(lambda: entries, release=release)
 
@@ -48,14 +50,15 @@ class Writer:
         *,
         release: bool = False,
     ) -> None:
-        """Append entries behind those that were deferred; with `release`, release the session with them.
+        """Append entries behind the deferred ones. With `release`, release the session in the same step.
 
-        `compose` makes the entries when all writes before are done. `before`, if set, is awaited with them: what it
-        raises is the write's failure. `stored` is called when they are on disk and before the next write begins, also
-        where the caller waits no more.
+        - compose: makes the entries, after all writes before are done
+        - stored: called when the entries are on disk, and before the next write begins; also if the caller no longer
+          waits
+        - `before`, if set, is awaited with the entries; if it raises, the write fails
 
-        Raises RunError: `worker_lost`, or `store_unavailable` for whatever else goes wrong in the store, silence for
-        SAVING seconds included. What was deferred is then still to be stored.
+        Raises RunError: `worker_lost`, or `store_unavailable` for all other failures of the store and for silence of
+        SAVING seconds. The deferred entries then stay deferred.
         """
         try:
             async with asyncio.timeout(SAVING):

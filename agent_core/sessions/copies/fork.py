@@ -1,5 +1,4 @@
-"""Copies of a session: whole, or up to one of its messages. Each then goes its own way, and carries out nothing of
-what was copied."""
+"""Copies of a session, whole or up to one of its messages. A copy goes on by itself, and no copied call is ever run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,8 +13,11 @@ from agent_core.sessions.standing import ROOT, Standing
 
 
 def closing(standing: Standing, whole: Standing) -> Iterator[Entry]:
-    """What is appended, as a copy, so that no call is unanswered and no run open. `whole` is how the session stands
-    that is copied: what a call has done may be noted behind the copy's end."""
+    """The entries that close a copy: a result for each open call, and an end for each open run.
+
+    `whole` is how the copied session stands at its end. What is known of a call may stand there, behind the end of the
+    copy.
+    """
     for (agent, lane), history in standing.histories.items():
         known = whole.of(agent, lane)
         for call in open_calls(history.messages):
@@ -26,8 +28,8 @@ def closing(standing: Standing, whole: Standing) -> Iterator[Entry]:
 
 
 def copy_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries of a new session: a copy of these, marked, and closed. What only a later version knows is left out:
-    nobody here can mark it."""
+    """The entries of a new session: a copy of these, marked and closed. A kind that only a later version knows is left
+    out, because it cannot be marked here."""
     standing = Standing()
     copy = _copy(((entry, body_of(entry)) for entry in entries), standing)
     return [*copy, *closing(standing, standing)]
@@ -45,10 +47,10 @@ def _copy(entries: Iterable[tuple[Entry, Body]], standing: Standing) -> list[Ent
 def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, session_id: str) -> list[Entry]:
     """The entries of a new session: a copy of these up to the message, marked and closed, and a `forked` entry.
 
-    The message must stand in the agent's history: one that a rewind has removed cannot be forked at. What other agents
-    said up to it is copied too, and so is the title that the session has now. A call without a result in the copy is
-    `interrupted` if it was started at any time. `session_id` is the session that is copied. Raises InvalidRequest if
-    there is no such message.
+    The message must stand in the agent's history, so it must not be hidden by a rewind. The copy has the other agents'
+    messages up to there too, and the title that the session has now. If the copy has a call without a result, it
+    becomes `interrupted` if it was started at any time. `session_id` is the session that is copied. Raises
+    InvalidRequest if there is no such message.
     """
     taken = [(entry, body_of(entry)) for entry in entries]
     whole, standing = Standing(), Standing()

@@ -1,11 +1,11 @@
-"""A session as lines of JSON, out and in again.
+"""Export and import: a session as lines of JSON.
 
-The first line says what follows; each other line is an entry:
+The first line is a header, and each other line is an entry:
 
     {"ostinato":"session","version":1,"sessionId":"s1","title":"…","exportedAt":"2026-01-01T00:00:00.000Z"}
     {"seq":1,"lane":"root","runId":"r1","kind":"run","body":{…}}
 
-What comes in is somebody else's word: every line is checked, and nothing in it is left to be carried out.
+Anybody may have written an imported file. So every line is checked, and none of its calls is ever run.
 """
 
 import re
@@ -28,16 +28,16 @@ from agent_core.sessions.kinds import KINDS, Body
 VERSION: Final = 1
 
 MOST_ENTRIES = 100_000
-"""Entries that are taken in at once."""
+"""Entries of one import at most."""
 
 DEEPEST = 200
-"""Levels that objects and lists of a line may be nested."""
+"""Levels that objects and lists of a line may be nested at most."""
 
 LARGEST_LINE, MOST_SIGNS = 16_000_000, 1_000_000
-"""Bytes of one line, and the brackets and commas in it, so that reading it takes no more than a moment."""
+"""Bytes of one line at most, and brackets and commas in it at most. So reading a line takes only a moment."""
 
 MOST_SWITCHED = 500_000
-"""Messages that all rewindings together may hide or show again."""
+"""Messages that all rewinds together may hide or show again."""
 
 _WHERE = re.compile(r"`\$([^`]*)`$")
 _MISSING = re.compile(r"missing required field `(\w+)`")
@@ -71,11 +71,10 @@ def export_lines(entries: Iterable[Entry], *, session_id: str, title: str) -> by
 
 
 def import_entries(data: bytes) -> list[Entry]:
-    """The entries of an exported session, marked as copied, and closed: a run without an end gets one, and so
-    does a call at the end that has no result. Nothing that was brought in is ever run.
+    """The entries of an exported session, marked as copied and closed. An open run gets an end, and an open call a
+    result. No imported call is ever run.
 
-    Raises InvalidRequest, and nothing else, whatever the bytes are: its message names the first line
-    that is wrong.
+    Raises only InvalidRequest, whatever the bytes are. Its message names the first wrong line.
     """
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -128,7 +127,7 @@ def _entry(members: dict[str, Any], seq: int, so_far: SoFar) -> Entry:
     take(so_far.standing, entry, body)
     if so_far.standing.switched > MOST_SWITCHED:
         raise Wrong("the conversation goes back too often over too much for it to be read in time.")
-    # Written anew: of what was brought, only what we know is kept.
+    # The entry is encoded again, so that only the fields that we know are kept.
     return copied(entry, body)
 
 
@@ -136,7 +135,7 @@ def _body(entry: Entry) -> Body:
     try:
         return body_of(entry)
     except msgspec.MsgspecError as error:
-        # Only where: the rest of the text may quote the input.
+        # Take only the path from the error's text, since the rest may quote the input.
         where, missing = _WHERE.search(str(error)), _MISSING.search(str(error))
         path = f"body{where[1] if where else ''}" + (f".{missing[1]}" if missing else "")
         raise Wrong(

@@ -1,4 +1,4 @@
-"""A session as a snapshot: what the library gives out, and takes back as a copy."""
+"""Snapshots of a session: the library gives one out, and takes one back as a copy."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from agent_core.sessions.entries import Entry
 
 
 class _Line(msgspec.Struct, array_like=True):
-    """An entry in a snapshot; its number is given anew."""
+    """An entry in a snapshot. It has no number, since the store gives a new one."""
 
     run_id: str
     kind: str
@@ -23,8 +23,8 @@ def snapshot_of(entries: Sequence[Entry]) -> bytes:
 
 
 def entries_of(snapshot: bytes) -> list[Entry]:
-    """The entries of a copy. Raises msgspec.MsgspecError: a body that cannot be read is refused here, and not in a
-    later run."""
+    """The entries of a copy. Raises msgspec.MsgspecError: a body that cannot be read must fail here and not in a later
+    run."""
     lines = msgspec.json.decode(snapshot, type=list[_Line])
     return copy_entries(
         [Entry(run_id=each.run_id, kind=each.kind, body=bytes(each.body), lane=each.lane) for each in lines]

@@ -1,7 +1,9 @@
-"""What a store does, as functions over a connection: the same for SQLite and PostgreSQL.
+"""The methods of a store as functions over a connection, the same for SQLite and PostgreSQL.
 
-Each function is one piece of work in a transaction of its caller's. What it raises comes before anything is
-changed.
+Each function is one piece of work in a transaction of its caller. If it raises, it has changed nothing.
+
+A commit may succeed while its answer is lost; the work is then done again. So an append and a deletion look whether
+they have been done already.
 """
 
 import asyncio
@@ -25,20 +27,20 @@ from agent_core.sessions.store import Cancel, Lease, LeaseLost
 from agent_core.stored import Page, SessionInfo
 
 BROKEN = -1
-"""The row of a lease whose acquisition was lost with its transaction."""
+"""The row of a lease that was given out before its transaction failed."""
 
 FORGOTTEN = 3600.0
-"""Seconds after which a worker that died has not even a row any more."""
+"""Seconds after which a dead worker's row is deleted."""
 
 PAGE = 2_000
-"""Entries that are read, sealed or written in one go."""
+"""Entries that are read, sealed or written at a time."""
 
-_END = 10**18  # behind every time and every id: where the first page begins
-_FILLING = "0" * 8192  # more than a page of either database
+_END = 10**18  # larger than every time and every id: the first page begins here
+_FILLING = "0" * 8192  # larger than a page of either database
 
 
 def acquire(conn: Connection, journal: Journal, continuity: Continuity, key: SessionKey, owner: str) -> Lease | None:
-    """Raises RunError, and leaves the session as it was, where it is not the one that was written to."""
+    """As Store.acquire. Raises RunError if the session is not the one that was written to, and releases it then."""
     values = {"user": key.user_id, "name": key.session_id, "me": owner}
     found = conn.execute(statements.TAKE, values).first() or conn.execute(statements.MAKE, values).first()
     if found is None:
@@ -62,13 +64,14 @@ def acquire(conn: Connection, journal: Journal, continuity: Continuity, key: Ses
 
 
 def break_lease(lease: Lease | None) -> None:
-    """The lease was given out, and then its transaction failed."""
+    """Mark a lease as lost: it was given out, and then its transaction failed."""
     if lease is not None:
         lease.row = BROKEN
 
 
 def load(conn: Connection, continuity: Continuity, key: SessionKey) -> Sequence[Entry]:
-    """Page by page: between two of them others have a turn. A session that is deleted meanwhile is empty."""
+    """As Store.load, page by page, so that others can run between two pages. Empty if the session is deleted
+    meanwhile."""
     found = _entries(conn, key, 0)
     row = found[0].session if found else None
     loaded = list(map(_entry, found))
@@ -105,8 +108,8 @@ def append(
     at: int,
     free: bool,
 ) -> tuple[int, bytes]:
-    """The session's new head and tip. `at` is the time in milliseconds; with `free` nobody holds the session
-    afterwards. Finds out where the same append was made before, and its commit was not heard of."""
+    """As Store.append. Returns the session's new head and tip. `at` is the time in milliseconds; `free` releases the
+    session. If the same append was made before and only its answer was lost, it is not made again."""
     held = _held(lease)
     if not entries:
         if conn.execute(statements.IS_HELD, held).first() is None:
@@ -139,12 +142,12 @@ def release(conn: Connection, lease: Lease) -> None:
         return
     held = _held(lease)
     if conn.execute(statements.FREE if lease.head else statements.DROP_EMPTY, held).rowcount == 0:
-        # An append whose commit was not heard of has moved the head.
+        # An append whose answer was lost has moved the head, so the session is not empty.
         conn.execute(statements.FREE, held)
 
 
 def renew(conn: Connection, owner: str, lease_seconds: float) -> Sequence[Cancel]:
-    """A cancel stays until the lease ends: the answer to this heartbeat may be lost, and it is done again then."""
+    """As Store.renew. A cancel stays until the lease ends, because the answer to this heartbeat may be lost."""
     conn.execute(statements.BEAT, {"me": owner, "lease_seconds": lease_seconds})
     cancelled = conn.execute(statements.CANCELLED, {"me": owner}).all()
     return [Cancel(key=_key(*names), fence=fence) for *names, fence in cancelled]
@@ -177,9 +180,9 @@ def page(conn: Connection, continuity: Continuity, user_id: str, limit: int, aft
 
 
 def remove(conn: Connection, journal: Journal, continuity: Continuity, lease: Lease, *, at: int) -> tuple[int, bytes]:
-    """Delete the session and leave a tombstone, whose place in the chain and mac are returned. A session
-    without entries leaves none: (0, b""). Finds out where the same deletion was made before, and its commit
-    was not heard of."""
+    """Delete the session and leave a tombstone. Returns the tombstone's number in the chain and its mac; (0, b"") for a
+    session without entries, which leaves none. If the same deletion was made before and only its answer was lost, its
+    tombstone is found."""
     held = _held(lease)
     continuity.examine(conn, lease.key, lease.row)
     found = conn.execute(statements.DELETE, held).first()
@@ -207,21 +210,21 @@ def expired(conn: Connection, *, before: int | None, keep: int | None, limit: in
 
 
 def check(conn: Connection, continuity: Continuity) -> None:
-    """Write a page and throw it away: room for an entry is taken and given back. Raises RunError where it is
-    another database than the one that was written to."""
+    """Write a page and delete it, so that a full disk fails here. Raises RunError if this is not the database that was
+    written to."""
     continuity.check_database(conn, conn.execute(statements.IDENTITY).scalar())
     conn.execute(statements.PROBE, {"filling": _FILLING})
     conn.execute(statements.FORGET_PROBE)
 
 
 def claim(conn: Connection, fingerprint: str) -> bool:
-    """Whether the database's entries are sealed with this key. A new database takes it."""
+    """Whether the database's entries are sealed with this key. A new database takes the key."""
     conn.execute(statements.CLAIM, {"fingerprint": fingerprint})
     return bool(conn.execute(statements.CLAIMED).scalar() == fingerprint)
 
 
 def tidy(conn: Connection, *, alone: bool) -> None:
-    """What workers that were lost have left. With `alone` no other worker can be alive."""
+    """Remove what lost workers have left. With `alone` no other worker can be alive."""
     if alone:
         conn.execute(delete(workers))
     for statement in statements.TIDY:
@@ -237,7 +240,7 @@ def _held(lease: Lease) -> dict[str, Any]:
 def _seal(
     conn: Connection, journal: Journal, lease: Lease, entries: Sequence[Entry]
 ) -> tuple[list[dict[str, Any]], bytes]:
-    """The rows of the entries, and the last one's mac."""
+    """The rows of the entries, and the mac of the last one."""
     tip = lease.tip
     rows: list[dict[str, Any]] = []
     for seq, entry in enumerate(entries, lease.head + 1):
@@ -259,7 +262,7 @@ def _seal(
 
 
 def _give_way(conn: Connection) -> None:
-    """Let others have a turn, where this is not a thread of its own."""
+    """Let other tasks run, unless this runs in a thread of its own."""
     if conn.dialect.is_async:
         await_only(asyncio.sleep(0))
 
