@@ -3,8 +3,8 @@
     async with Engine() as engine:
         result = await engine.call(agent, "what time is it", user_id="ann", session_id="s1")
 
-Stateless is not lifecycle-free: the engine owns the HTTP client, the threads and the store, and closing
-it stops the runs that are under way.
+It owns the HTTP client, the threads and the store; closing it stops the runs that are under way. `engine.sessions` has
+the verbs of what is stored, and `engine.records` keeps what an application needs beside the sessions.
 """
 
 import asyncio
@@ -43,8 +43,13 @@ from agent_core.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended: the final message (None where calls wait or it was cancelled), its status, what it waits
-    for, what its model calls cost, per model, and why the provider cut the message, where it did."""
+    """How a run ended.
+
+    - message: the final one; None if calls wait or the run was cancelled
+    - interrupts: what it waits for
+    - usage: what its model calls cost, per model
+    - cut: why the provider cut the message, if it did
+    """
 
     message: Message | None
     status: RunStatus
@@ -56,7 +61,7 @@ class RunResult:
 class Engine:
     """The ReAct engine.
 
-    - store: where sessions live; by default in memory
+    - store: where sessions are stored; by default in memory
     - gate: who may run when; by default a queue of 8 for each session, 30 s
     - timeouts: how long model calls may take
     - lease_seconds: how long this worker counts as alive after its last heartbeat; the store's own
@@ -100,8 +105,8 @@ class Engine:
     ) -> RunResult:
         """Run the agent and return its final message.
 
-        Raises InvalidRequest, SessionBusy or QueueFull before it starts, and RunError with the run's
-        code where it failed. Cancelling the caller cancels the run.
+        Raises InvalidRequest, SessionBusy or QueueFull before it starts, and RunError with the run's code if it failed.
+        Cancelling the caller cancels the run.
         """
         run = self.admit(agent, input, user_id=user_id, session_id=session_id, run_id=run_id)
         task = self.start(run, Nowhere())
@@ -141,8 +146,8 @@ class Engine:
     async def observe(self, agent: Agent, messages: Sequence[Message], *, user_id: str, session_id: str) -> int:
         """Append the messages to the agent's context without reasoning. Takes the gate as a run does.
 
-        Messages whose id the history knows already are passed over; returns how many were not. Tool calls
-        and their results cannot be observed: InvalidRequest.
+        Messages with an id that the history knows are skipped; returns how many were not. Raises InvalidRequest for
+        tool calls and results, which cannot be observed.
         """
         for index, message in enumerate(messages):
             if message.role == "tool" or message.tool_calls:
@@ -162,10 +167,10 @@ class Engine:
         return len(new)
 
     async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:
-        """Stop the session's run (or the named one, also while it waits). The run ends as `cancelled`,
-        with its calls paired and the text so far kept. False where there is nothing to stop.
+        """Stop the session's run, or the named one, also while it waits. False if there is nothing to stop.
 
-        A run that another worker carries out is stopped at that worker's next heartbeat.
+        The run ends as `cancelled`, with its calls paired and its text so far kept. A run of another worker is stopped
+        at that worker's next heartbeat.
         """
         key = SessionKey(user_id=user_id, session_id=session_id)
         runs = self.under_way(key)
@@ -176,7 +181,7 @@ class Engine:
             return await self.store.cancel(key, run_id)
         if runs and runs[0].holds:
             return runs[0].stop("interrupt")
-        # Whoever holds the session may be another worker.
+        # Another worker may hold the session.
         return await self.store.cancel(key) or bool(runs and runs[0].stop("interrupt"))
 
     def under_way(self, key: SessionKey) -> tuple[Run, ...]:
@@ -201,25 +206,23 @@ class Engine:
     ) -> Run:
         """Check the input and take a place at the gate; nothing is done yet, and `start` must follow.
 
-        With `start`, this is for those who bring a sink of their own. An `ephemeral` session lives in memory and is
-        forgotten with its run; `outside` keeps what is needed. `seen` tells whether somebody has read the end of the
-        run with this id since it was stored; without it, nobody has who was not there. Raises InvalidRequest,
-        SessionBusy or QueueFull.
+        With `start`, this is for an application with a sink of its own. An `ephemeral` session is in memory and is
+        forgotten with its run; `outside` keeps what is needed of it. `seen` tells whether a reader has read the end of
+        the run with this id since it was stored. Raises InvalidRequest, SessionBusy or QueueFull.
         """
         key = SessionKey(user_id=user_id, session_id=session_id)
         given = as_input(input)
         return self._runner.admit(agent, given, key, run_id, ephemeral=ephemeral, seen=seen, outside=outside)
 
     async def hold(self) -> str:
-        """Count as alive in the store while a run is under way; the name of this owner. Raises RunError."""
+        """Count as alive in the store while a run is under way. Returns this owner's name. Raises RunError."""
         await answer_of(self._runner.heartbeat.ensure())
         return self._runner.owner
 
     def start(self, run: Run, sink: Sink) -> "asyncio.Task[AgentEnd | RunFailed]":
         """Carry the run out in a task of its own, which is never cancelled; stop it by `run.stop`.
 
-        Its events go to the sink; the last one, which is also the task's result, is an AgentEnd or a
-        RunFailed, whatever happens.
+        Its events go to the sink. The last one, whatever happens, is an AgentEnd or a RunFailed, and the task's result.
         """
         return self._runner.start(run, sink)
 

@@ -55,11 +55,11 @@ class Roster:
         raise NotFound(f"There is no agent named {name!r} here: GET /agents lists those that are.", param="agent")
 
     def with_model(self, model: str) -> "Roster":
-        """The same agents, all on this model. Raises ValueError where it is not provider:model."""
+        """The same agents, all on this model. Raises ValueError if it is not provider:model."""
         return Roster(tuple(replace(agent, model=model) for agent in self.agents))
 
     def check_models(self) -> None:
-        """Raises AgentsError where an agent names a model that this version has no provider for."""
+        """Raises AgentsError if an agent names a model that has no provider here."""
         for agent in self.agents:
             for model in (agent.model, agent.fallback_model):
                 try:
@@ -78,12 +78,12 @@ def names_of(agents: Iterable[Agent]) -> str:
 def load(target: str | None) -> Loaded:
     """The agents of a target: `my_agents.py`, or `package.module:attribute` (`agents` by default).
 
-    None stands for the demo agents. A file or module may also define `converters`, a list of classes
-    or functions that make one converter for each stream. The file's folder, or the current one, goes
-    to the end of `sys.path`, so that it never hides a package of the server's. Raises AgentsError.
+    None stands for the demo agents. A file or module may also define `converters`: classes or functions that make
+    one converter for each stream. The file's folder, or the current one, goes to the end of `sys.path`: so it hides
+    no package of the server's. Raises AgentsError.
     """
     if target is None:
-        # Imported only where it is asked for: who brings agents does not need the demo's.
+        # Imported on demand: a server with agents of its own does not need the demo's.
         from app.demo.agents import agents as demo
 
         return Loaded(agents=check_agents(demo, "the demo"))
@@ -97,9 +97,7 @@ def load(target: str | None) -> Loaded:
 
 
 def check_agents(value: object, where: str) -> tuple[Agent, ...]:
-    """The value as a tuple of agents. Raises AgentsError unless it is a list of Agents, not empty,
-    whose names differ.
-    """
+    """The value as a tuple. Raises AgentsError unless it is a list of Agents, not empty, whose names differ."""
     if isinstance(value, Agent):
         raise AgentsError(f"{where} is one Agent, but a list of agents is needed: put it in [ ].")
     if not isinstance(value, list | tuple):
@@ -117,7 +115,7 @@ def check_agents(value: object, where: str) -> tuple[Agent, ...]:
 
 
 def check_converters(value: object, where: str) -> tuple[ConverterFactory, ...]:
-    """The value as a tuple of what makes converters; one of each is made to see. Raises AgentsError."""
+    """The value as a tuple of converter factories, each of which is tried once. Raises AgentsError."""
     if not isinstance(value, list | tuple):
         raise AgentsError(f"{where}: converters is of type {type(value).__name__}, but a list is needed.")
     for number, each in enumerate(value, start=1):
@@ -134,7 +132,7 @@ def check_converters(value: object, where: str) -> tuple[ConverterFactory, ...]:
 
 
 def _split(target: str) -> tuple[Path | None, str]:
-    """The file that a target names, None for a module, and the attribute."""
+    """The file that a target names (None for a module), and the attribute."""
     match = re.fullmatch(r"(.+\.py)(?::(\w+))?", target)
     if match:
         return Path(match[1]), match[2] or "agents"
@@ -150,7 +148,7 @@ def _import_file(file: Path) -> ModuleType:
     if not file.is_file():
         raise AgentsError(f"There is no file {file}.")
     _append_path(file.parent)
-    # A file called app.py or json.py must not take the place of a module that is there already.
+    # A file called app.py or json.py must not replace a module of that name.
     name = file.stem if file.stem.isidentifier() and not _is_taken(file.stem, file) else f"agents_file_{id(file):x}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
@@ -208,7 +206,7 @@ def _line_of(exc: BaseException) -> str:
 
 
 def _is_machinery(filename: str) -> bool:
-    """Whether a frame is the server's or an installed package's, where the fault is not."""
+    """Whether a frame is the server's or an installed package's, and not the user's."""
     here = Path(__file__).resolve().parent.parent
     path = Path(filename).resolve()
     library = Path(importlib.__file__).resolve().parent.parent

@@ -1,9 +1,8 @@
 """Who is calling, and whether they may come in at all.
 
-A user is known by the credential alone, never by what a header or a body says. Keys are kept as
-SHA-256 and compared in constant time against all users. Without keys everybody is `local`, and the
-server is for this machine only: it binds to loopback, and the HostCheck turns away browsers that were led
-here by a foreign name (DNS rebinding) or by a foreign page.
+The credential alone names the user, never another header or the body. Keys are kept as SHA-256 and compared in
+constant time against all users. Without keys everybody is `local`, and the server is for this machine only: it binds
+to loopback, and HostCheck refuses browsers that came by a foreign name (DNS rebinding) or from a foreign page.
 """
 
 import hashlib
@@ -22,13 +21,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import Forbidden, Refusal, Unauthorized, refuse
 
 LOCAL_USER = "local"
-"""Everybody, on a server without keys."""
+"""The user of every request on a server without keys."""
 
 SHORTEST_KEY = 16
 """Characters; `openssl rand -hex 16` gives 32."""
 
 PROBES = frozenset({"/healthz", "/readyz"})
-"""Paths that load balancers ask by address and without a key; they tell nothing."""
+"""Paths that load balancers ask by address and without a key; their answers hold no data."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -69,9 +68,9 @@ class Keys:
         return bool(self.digests)
 
     def user_of(self, header: str | None) -> str:
-        """The user whom an Authorization header stands for; `local` where no keys are set.
+        """The user of an Authorization header; `local` if no keys are set.
 
-        Raises Unauthorized where the header is missing, malformed or holds no known key.
+        Raises Unauthorized if the header is missing or malformed, or its key is unknown.
         """
         if not self.digests:
             return LOCAL_USER
@@ -109,7 +108,7 @@ def _digest(key: str) -> bytes:
 
 
 def user_of(request: Request) -> str:
-    """The user of a request that came through the Authenticate."""
+    """The user of a request, as Authenticate has found it."""
     return str(request.state.user_id)
 
 
@@ -135,7 +134,7 @@ class HostCheck:
     """Pure ASGI: answers 403 to a Host or an Origin that is not allowed.
 
     - Host: without keys a loopback name or one of `hosts`; with keys anything, unless `hosts` is set
-    - Origin, where there is one: the same host and port as Host, or one of `origins`
+    - Origin, if any: the same host and port as Host, or one of `origins`
     """
 
     def __init__(self, app: ASGIApp, *, keyless: bool, hosts: tuple[str, ...], origins: tuple[str, ...]) -> None:
@@ -153,7 +152,7 @@ class HostCheck:
         await self.app(scope, receive, send)
 
     def judge(self, headers: Headers) -> Refusal | None:
-        """What is wrong with the request's Host or Origin, or None."""
+        """What is wrong with the request's Host or Origin; None if nothing is."""
         hosts = headers.getlist("host")
         if len(hosts) > 1:
             return Forbidden("A request has one Host (RFC 9112, section 3.2).", param="host")
@@ -175,13 +174,13 @@ class HostCheck:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without port and brackets; empty where it is malformed."""
+    """The name in a Host header, without port and brackets; empty if it is malformed."""
     match = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::\d{1,5})?", host)
     return (match[1] or match[2]) if match else ""
 
 
 def _authority_of(origin: str) -> str:
-    """What a page's own Host header looks like: without the port where it is the scheme's default."""
+    """The Host header of a page's own server: without the port if that is the scheme's default."""
     try:
         parts = urlsplit(origin)
         port = parts.port

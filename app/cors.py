@@ -11,12 +11,12 @@ from app.errors import Refusal, refuse
 METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 
 READABLE = ("Retry-After", "X-Request-Id", "X-Should-Retry")
-"""The headers of answers that clients read, beside those that every page may read."""
+"""Headers of answers that clients read, beside those that every page may read."""
 
 ASKED = "access-control-request-headers"
 
 LONGEST = 4_096
-"""The most characters of a preflight's list of headers; that of OpenAI's SDK has about 250."""
+"""Characters of a preflight's list of headers; that of OpenAI's SDK has about 250."""
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -24,10 +24,9 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 class Cors(CORSMiddleware):
     """Pure ASGI: answers the preflights of pages of these origins, and lets them read the answers.
 
-    Such a page may send any header, since libraries have their own and users add theirs. The answer repeats the names
-    that the browser asks for and is never `*`, which would not stand for `Authorization`. A list of more than
-    LONGEST characters, or one that is no list of names, is refused. Nothing here reads cookies, so no credentials
-    are allowed.
+    Such a page may send any header: libraries have their own, and users add theirs. The answer repeats the names that
+    the browser asks for, because `*` does not stand for `Authorization`. A list longer than LONGEST, or one that is
+    no list of names, is refused. Nothing here reads cookies, so no credentials are allowed.
     """
 
     def __init__(self, app: ASGIApp, *, origins: tuple[str, ...]) -> None:

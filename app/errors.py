@@ -1,14 +1,14 @@
 """What a client is told when a request fails before the first byte of its stream.
 
-One shape everywhere, at any depth of the server, whoever notices the failure:
+One shape everywhere, whichever layer notices the failure:
 
     {"error": {"message": "…", "type": "…", "param": "…" | null, "code": "…", "request_id": "req_…"}}
 
-`code` is one of `agent_core.errors.Code`, and STATUS has the HTTP status of each; `type` is a coarse
-class in OpenAI's words. The text is ours: it never repeats what an exception, a library or a provider
-said. Once a stream has begun, failures are RUN_ERROR events instead.
+`code` is one of `agent_core.errors.Code`, and STATUS has the HTTP status of each; `type` is a coarse class in OpenAI's
+words. The text is ours: it never repeats what an exception, a library or a provider said. Once a stream has begun,
+failures are RUN_ERROR events instead.
 
-What may be raised is what `agent_core.errors` draws, and beside it:
+Routes may raise the tree of `agent_core.errors`, and these:
 
     Refusal                 any answer that is not the one asked for
     ├── Unauthorized        401  no key, or a wrong one
@@ -64,15 +64,13 @@ IN_VAIN: frozenset[Code] = frozenset({"session_busy", "model_auth", "model_refus
 """Codes whose answers say `x-should-retry: false`: the same request again would change nothing."""
 
 RETRY_SECONDS = 5
-"""What Retry-After says while the server drains: about the time another worker needs to take over."""
+"""Retry-After of a server that drains: about the time that another worker needs to take over."""
 
 logger = logging.getLogger(__name__)
 
 
 class Refusal(Exception):
-    """An answer in the error shape. `message` defaults to our sentence for the code, and `status` to
-    the code's own.
-    """
+    """An answer in the error shape. `message` defaults to our sentence for the code, `status` to the code's own."""
 
     code: Code = "invalid_request"
     status: int | None = None
@@ -112,7 +110,7 @@ class BodyTooLarge(Refusal):
 
 
 class WrongContentType(Refusal):
-    """The body is not JSON in UTF-8. The stricter check also keeps browsers from skipping the preflight."""
+    """The body is not JSON in UTF-8. With another content type a browser would send it without a preflight."""
 
     status = 415
 
@@ -124,7 +122,7 @@ class HeadersTooLarge(Refusal):
 
 
 def request_id(scope: MutableMapping[str, Any]) -> str:
-    """The id of this request, `req_…`: made at the first look, the same ever after."""
+    """The id of this request, `req_…`: made at the first call, the same afterwards."""
     state: dict[str, Any] = scope.setdefault("state", {})
     if "request_id" not in state:
         state["request_id"] = new_id("req")
@@ -143,8 +141,8 @@ def error_answer(
 ) -> Response:
     """The response in the error shape, always below 64 kB.
 
-    - message: our sentence for the code where it is empty
-    - status: the code's own where it is None
+    - message: empty for our sentence for the code
+    - status: None for the code's own
     - retry_after: seconds, rounded up for the header Retry-After
     """
     identity = request_id(scope)
@@ -183,7 +181,7 @@ def refuse(scope: MutableMapping[str, Any], refusal: Refusal) -> Response:
 class Answers:
     """Pure ASGI: gives each response its `x-request-id`, and turns the unexpected into an answer.
 
-    The log gets the traceback with the request id, method and path; never headers, query or body.
+    It logs the traceback with the request id, method and path; never headers, query or body.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -209,7 +207,7 @@ class Answers:
             await self.app(scope, receive, send_with_id)
         except Exception:
             if started:
-                # The status is out: only a connection that breaks can still tell the client.
+                # The status is sent: only a broken connection can still tell the client.
                 raise
             logger.exception("request %s failed: %s %r", identity, scope["method"], scope["path"])
             await error_answer(scope, "internal", _internal(identity))(scope, receive, send)
@@ -259,7 +257,7 @@ async def _on_http_exception(request: Request, exc: Exception) -> Response:
 
 
 async def _on_disconnect(request: Request, _exc: Exception) -> Response:
-    """The client left while its body was read: nobody hears the answer, and nothing is wrong here."""
+    """The client left while its body was read: nobody reads the answer, and nothing is wrong here."""
     return error_answer(request.scope, "invalid_request")
 
 

@@ -7,14 +7,14 @@ from agent_core.engine import Engine
 from agent_core.errors import RunError
 
 PATIENCE = 3.0
-"""Seconds that the store may take to say that it is well."""
+"""Seconds that the store has to answer a check."""
 
 FRESH = 1.0
-"""Seconds for which an answer stands: a check is a write, and whoever may ask needs no key."""
+"""Seconds for which an answer counts: a check writes, and asking needs no key."""
 
 
 class Health:
-    """Asks the store at most once in FRESH seconds, whoever asks."""
+    """Asks the store at most once in FRESH seconds, however many ask."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -23,7 +23,7 @@ class Health:
         self._failure: RunError | None = None
 
     async def check(self) -> None:
-        """Raises RunError `store_unavailable`."""
+        """Raise RunError `store_unavailable` if an append would fail."""
         async with self._asking:
             if monotonic() - self._asked > FRESH:
                 self._failure = await self._ask()

@@ -10,7 +10,7 @@ from agent_core.aside import Aside
 from app.errors import BodyTooLarge, HeadersTooLarge, Refusal, WrongContentType, refuse
 
 LINES = frozenset({"application/x-ndjson", "application/jsonl"})
-"""Never text/plain: a page of a foreign origin may send that without asking first (the CORS preflight)."""
+"""Never text/plain: a page of a foreign origin may send that without a CORS preflight."""
 
 
 MOST_HEADERS = 100
@@ -21,8 +21,9 @@ LARGEST_HEADERS = 32 * 1024
 
 
 class HeaderLimit:
-    """Pure ASGI: answers 431 to a request with more headers than anything here needs, before its body is read and
-    before anybody looks at them. Under every server: what a server reads until it has a request is its own to bound.
+    """Pure ASGI: answers 431 to a request with too many headers, before anything reads them or its body.
+
+    It works under every server; each server bounds what it reads until it has a request.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -42,7 +43,7 @@ def _too_many(headers: list[tuple[bytes, bytes]]) -> HeadersTooLarge | None:
 
 
 PARSING = 4
-"""How many times the work of reading an entry is that of parsing as many bytes, and of checking what they say."""
+"""How many times the work of reading an entry it is to parse and check as many bytes."""
 
 T = TypeVar("T")
 
@@ -55,9 +56,9 @@ class UploadTooLarge(BodyTooLarge):
 async def read_json_body(request: Request, limit: int) -> bytes:
     """The body of a JSON request, not yet parsed, at most `limit` bytes.
 
-    Raises WrongContentType unless the type is `application/json` (parameters are allowed, a charset
-    must be UTF-8) without a content encoding, BodyTooLarge as soon as the limit is passed, whatever
-    Content-Length says, and starlette's ClientDisconnect, which is answered quietly.
+    Raises WrongContentType unless the type is `application/json` without a content encoding; parameters are allowed,
+    a charset must be UTF-8. Raises BodyTooLarge as soon as the limit is passed, whatever Content-Length says, and
+    starlette's ClientDisconnect, which is answered quietly.
     """
     media, *parameters = request.headers.get("content-type", "").split(";")
     if media.strip().lower() != "application/json":
@@ -70,15 +71,16 @@ async def read_json_body(request: Request, limit: int) -> bytes:
 
 
 async def read_json(request: Request, limit: int, aside: Aside, parse: Callable[[bytes], T]) -> T:
-    """What `parse` makes of the body, which is read as `read_json_body` does; a large one is parsed beside the event
-    loop. Raises what either does."""
+    """What `parse` makes of the body that `read_json_body` reads; a large one is parsed beside the event loop.
+
+    Raises what either does.
+    """
     body = await read_json_body(request, limit)
     return await aside(PARSING * len(body), parse, body)
 
 
 async def read_lines(request: Request, limit: int) -> bytes:
-    """The body, at most `limit` bytes of a type in LINES. Raises what `read_json_body` does, UploadTooLarge for
-    the size."""
+    """The body, at most `limit` bytes of a type in LINES. Raises what `read_json_body` does, but UploadTooLarge."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in LINES:
         raise WrongContentType("The content type must be application/x-ndjson.", param="content-type")
     return await _read(request, limit, UploadTooLarge)

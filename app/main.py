@@ -35,8 +35,8 @@ def create_app(
 ) -> FastAPI:
     """The server as an ASGI application; its engine lives as long as the lifespan.
 
-    - settings: read from the environment where None
-    - agents: those that are served, the first being the default; the demo agents where None
+    - settings: None for those of the environment
+    - agents: those that are served, the first being the default; None for the demo agents
     - converters: the user's own, classes or functions that make one converter for each stream
 
     Raises SettingsError, KeysError, BindRefused or AgentsError, each with one clear sentence; so does the lifespan,
@@ -53,7 +53,7 @@ def create_app(
     makers = check_converters(converters, "create_app")
 
     storage = settings.storage()
-    # No OpenAPI: describing the routes costs start-up time, and bodies are not FastAPI's to check.
+    # No OpenAPI: to describe the routes costs start-up time, and FastAPI checks no bodies here.
     app = FastAPI(
         title="Ostinato",
         redirect_slashes=False,
@@ -127,8 +127,8 @@ def _gate(settings: Settings) -> Gate:
 def _guard(app: FastAPI, settings: Settings, keys: Keys) -> None:
     """Put the layers around the routes, from the inside out.
 
-    Answers that refuse a key carry CORS headers, so that a page can read them; a Host or an Origin
-    that is not allowed gets no further than the HostCheck, and too many headers not even there.
+    Answers that refuse a key carry CORS headers, so that a page can read them. HostCheck stops a Host or an Origin
+    that is not allowed, and HeaderLimit stops too many headers before that.
     """
     app.add_middleware(Authenticate, keys=keys)
     app.add_middleware(Answers)

@@ -31,24 +31,23 @@ class Settings(BaseSettings):
     """The settings of one server; times in seconds, sizes in bytes. Frozen.
 
     - host, port: where it listens; port 0 takes a free one. Beyond loopback a key is required
-    - store: where sessions live: `sqlite` (a file in `data_dir`), `memory`, or a `postgresql://` URL
+    - store: where sessions are stored: `sqlite` (a file in `data_dir`), `memory`, or a `postgresql://` URL
     - data_dir: where the server keeps its files, for its user alone (mode 0700)
-    - journal_key: what entries are sealed with; a key of its own in `data_dir` where empty
+    - journal_key: what entries are sealed with; empty for a key of its own in `data_dir`
     - on_disconnect: whether a run ends (`cancel`) or goes on (`continue`) when its last reader leaves
     - lease_seconds: how long a worker counts as alive after its last heartbeat
-    - log_seconds, log_bytes: how long a run's events are kept for later readers after its end, and how many
-      bytes of them in all
-    - session_days, max_sessions: sessions that were not written to for so long, and those beyond so many of
-      each user, are deleted; None keeps all
+    - log_seconds, log_bytes: how long a run's events are kept after its end for later readers; bytes of them in all
+    - session_days, max_sessions: sessions not written to for so long, and those beyond so many of each user, are
+      deleted; None keeps all
     - model: `provider:model` that all agents use instead of their own; None leaves them alone
     - api_keys: `alice:KEY,bob:KEY`, each name a user; api_key: one key for the user `default`
-    - allowed_hosts: names that the Host header may have, beside loopback names where there is no key;
-      with a key and none listed, it may have any
+    - allowed_hosts: names that the Host header may have. Without a key, loopback names are added; with a key and
+      an empty list, every name is allowed
     - allowed_origins: web pages of other origins that may call, such as `http://localhost:3000`
     - model_idle_seconds: how long a model may be silent; run_seconds: how long a run may take
-    - when_busy: what happens to a run whose session is busy: `queue` or `reject`
+    - when_busy: whether a run whose session is busy waits (`queue`) or is refused (`reject`)
     - queue_size, queue_seconds: how many runs wait for one session, and how long each
-    - drain_seconds: how long running runs get at shutdown before they are cancelled
+    - drain_seconds: how long runs may go on at shutdown before they are cancelled
     - ping_seconds: how often a silent stream carries a comment
     - stalled_seconds: how long a client may take nothing of its stream before it counts as gone
     - body_limit: the largest request body

@@ -7,8 +7,9 @@ TALKATIVE = ("sse_starlette", "httpx", "httpcore")
 
 
 def hold_back_libraries() -> None:
-    """Raise the talkative libraries to INFO at least, so that what users and models say stays out of
-    the log whatever its level, also where somebody else configures it.
+    """Raise the talkative libraries to INFO at least.
+
+    So what users and models say stays out of the log at every level, also if the host application configures it.
     """
     for name in TALKATIVE:
         library = logging.getLogger(name)
@@ -19,7 +20,7 @@ def configure_logging(level: str) -> None:
     """Log to standard error from `level` on. Bodies, prompts and keys stay out of it at every level."""
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in TALKATIVE:
-        # What `create_app` set was for a level that was not known yet.
+        # `create_app` set a level before this one was known.
         logging.getLogger(name).setLevel(logging.NOTSET)
     hold_back_libraries()
     if level != "debug":

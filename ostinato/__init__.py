@@ -1,8 +1,7 @@
 """The door to Ostinato: `from ostinato import Agent, tool, Engine`.
 
-Names are fetched when they are first asked for, because `python -m ostinato` imports this module
-before it could check whose `agent_core` and `app` the current folder offers. Types stand in
-`__init__.pyi`.
+Each name is imported when it is first used: `python -m ostinato` imports this module before it can check whose
+`agent_core` and `app` the current folder has. Types stand in `__init__.pyi`.
 """
 
 from importlib import import_module

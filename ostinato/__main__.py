@@ -10,8 +10,7 @@ FLOORS = ("app", "converters", "agent_core")
 def find_stranger(home: Path) -> str | None:
     """One sentence about the first floor that is not Ostinato's own, in the folder `home`; else None.
 
-    The names are common ones: a project may have an `app/` of its own, which `python -m` or
-    PYTHONPATH puts first.
+    A project may have an `app/` of its own, which `python -m` or PYTHONPATH puts first.
     """
     for name in FLOORS:
         spec = find_spec(name)
@@ -31,7 +30,7 @@ def main() -> None:
     stranger = find_stranger(Path(__file__).resolve().parent.parent)
     if stranger is not None:
         sys.exit(stranger)
-    from app.command.cli import cli  # not before the check: it would be a stranger's
+    from app.command.cli import cli  # after the check: it could be another package's
 
     cli(prog_name="ostinato")
 

@@ -1,4 +1,4 @@
-"""Asking a person at the terminal about the calls that wait for it: AG-UI's interrupts in, resume entries out."""
+"""Asks the person at the terminal about calls that wait: AG-UI's interrupts in, resume entries out."""
 
 from typing import Any, Protocol
 
@@ -8,14 +8,14 @@ Interrupt = dict[str, Any]
 Answer = dict[str, Any]
 
 LONGEST_VALUE, LONGEST_CALL = 60, 400
-"""Characters of an argument, and of all arguments, in the question; what is longer is shown whole above it."""
+"""Characters of one argument, and of all, in the question; longer ones are shown whole above it."""
 
 
 class Desk(Protocol):
-    """The terminal, as far as it is needed here."""
+    """The terminal, as it is needed here."""
 
     def ask(self, prompt: str, text: str = "") -> str | None:
-        """A line from the person, who finds `text` on it; None where there is none any more."""
+        """A line from the person, who finds `text` on it; None at the end of the input."""
         ...
 
     def tell(self, text: str) -> None:
@@ -24,7 +24,7 @@ class Desk(Protocol):
 
 
 def interrupts_in(frame: dict[str, Any]) -> list[Interrupt]:
-    """What the run waits for, where this is the end of one that waits."""
+    """What the run waits for, if this frame is the end of a run that waits."""
     outcome = frame.get("outcome")
     if frame.get("type") != "RUN_FINISHED" or not isinstance(outcome, dict) or outcome.get("type") != "interrupt":
         return []
@@ -33,12 +33,12 @@ def interrupts_in(frame: dict[str, Any]) -> list[Interrupt]:
 
 
 def is_approval(interrupt: Interrupt) -> bool:
-    """Whether a person can answer it here: whether a call may be made."""
+    """Whether it asks if a call may be made, which a person can answer here."""
     return interrupt.get("reason") == "tool_call"
 
 
 def in_words(interrupt: Interrupt) -> str:
-    """What waits for what, in one line."""
+    """What waits, and for what, in one line."""
     name, arguments = _call_of(interrupt)
     if is_approval(interrupt):
         return f"waits for an approval: {_call(name, arguments)[0]}"
@@ -46,7 +46,7 @@ def in_words(interrupt: Interrupt) -> str:
 
 
 def ask_about(interrupt: Interrupt, desk: Desk) -> Answer | None:
-    """The person's word on a call: yes, no with a reason, or yes to other arguments. None where they leave it."""
+    """The person's answer about a call: yes, no with a reason, or yes to other arguments. None if they leave it."""
     name, given = _call_of(interrupt)
     arguments = given
     if given is None:
@@ -72,7 +72,7 @@ def ask_about(interrupt: Interrupt, desk: Desk) -> Answer | None:
 
 
 def _edited(arguments: dict[str, Any] | None, desk: Desk) -> dict[str, Any] | None:
-    """The arguments as the person leaves them; as they were where that is no JSON object."""
+    """The arguments as the person has edited them; unchanged if the edit is no JSON object."""
     line = desk.ask("arguments: ", _visible(orjson.dumps(arguments or {}).decode()))
     if line is None or not line.strip():
         return arguments
@@ -98,13 +98,13 @@ def _call_of(interrupt: Interrupt) -> tuple[str, dict[str, Any] | None]:
 
 
 def _call(name: str, arguments: dict[str, Any] | None) -> tuple[str, bool]:
-    """The call as it would be written, and whether nothing of it is left out."""
+    """The call as code, and whether it is complete."""
     if arguments is None:
         return f"{_visible(name)}(…)", True
     whole = True
     shown: list[str] = []
     for key, value in arguments.items():
-        # A name that is none could look like further arguments.
+        # A name that is no identifier could look like further arguments.
         name_of = key if key.isidentifier() else orjson.dumps(key).decode()
         text = _visible(f"{name_of}={orjson.dumps(value).decode()}")
         longest = LONGEST_VALUE + len(name_of)
@@ -117,8 +117,10 @@ def _call(name: str, arguments: dict[str, Any] | None) -> tuple[str, bool]:
 
 
 def _visible(text: str) -> str:
-    """The text with every character that a terminal would not show, such as one that turns the direction of
-    writing, as its escape: a person must see what they agree to."""
+    """The text with an escape for every character that a terminal would not show, such as a change of direction.
+
+    A person must see what they agree to.
+    """
     return "".join(each if each.isprintable() or each == "\n" else _escape(each) for each in text)
 
 

@@ -1,9 +1,8 @@
 """`ostinato chat`: a terminal client of a running server, or of agents that run in this process.
 
-The answer is shown as it comes, thinking dimmed where a terminal can, tool calls and their results on a
-line each, errors on standard error. Who sits at a terminal is asked about the calls that need a person's word.
-Ctrl-C stops the running answer: over HTTP by closing the stream, in this process by leaving the run. A session
-that is named lasts: on the server, or in the settings' store.
+It shows the answer as it comes: thinking dimmed, tool calls and results on a line each, errors on standard error. A
+person at a terminal is asked about the calls that need approval. Ctrl-C stops the running answer: over HTTP by closing
+the stream, in this process by leaving the run. A named session lasts: on the server, or in the settings' store.
 """
 
 import asyncio
@@ -32,10 +31,10 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells count: 128 and the signal's number."""
 
 WAITING = 3
-"""The exit code where a call waits for an answer that is not given here."""
+"""The exit code if a call waits for an answer that is not given here."""
 
 REFUSED = "invalid_request"
-"""The code of a failure that says that a request cannot be used as it is."""
+"""The code of a failure of a request that cannot be used."""
 
 TIMEOUT = httpx.Timeout(10.0, read=120.0)
 """Seconds; a server that works says something every few seconds, at least a comment."""
@@ -46,7 +45,7 @@ class ChatError(ValueError):
 
 
 class Chat:
-    """A conversation on a terminal. All that it asks runs in one event loop, turn by turn."""
+    """A conversation on a terminal, turn by turn in one event loop."""
 
     def __init__(self, partner: Partner, runner: asyncio.Runner, screen: Screen) -> None:
         self._partner = partner
@@ -56,9 +55,11 @@ class Chat:
         self._refused = False
 
     def ask(self, text: str) -> int:
-        """Ask, and show the answer as it comes. On a terminal the person is asked about the calls that need it, and
-        the answer goes on; where what they said cannot be used, they are asked again. Returns the exit code: 0, 1
-        where it failed, 3 where something waits, 130 after Ctrl-C."""
+        """Ask, and show the answer as it comes.
+
+        On a terminal the person is asked about the calls that need approval, again if an answer cannot be used, and
+        the run goes on. Returns the exit code: 0, 1 if it failed, 3 if something waits, 130 after Ctrl-C.
+        """
         try:
             code = self._runner.run(self._show(self._partner.ask(well_formed(text))))
             while self._waiting and not code:
@@ -66,7 +67,7 @@ class Chat:
                 if not answers:
                     return WAITING
                 code = self._runner.run(self._show(self._partner.resume(answers)))
-                if self._refused:  # then nothing of it was used up
+                if self._refused:  # nothing of it was used up
                     self._waiting, code = asked, 0
             return code
         except KeyboardInterrupt:
@@ -74,10 +75,12 @@ class Chat:
             return INTERRUPTED
 
     def converse(self) -> int:
-        """Read questions until there are no more, or /exit. Ctrl-C stops the answer and asks again. Where nobody is
-        there to ask, something that waits is the end: what stands behind in the pipe does not answer it."""
+        """Read questions to the end of the input, or /exit. Ctrl-C stops the answer and asks again.
+
+        Without a terminal a call that waits ends the conversation: the next line of a pipe does not answer it.
+        """
         if self._screen.interactive:
-            # Line editing comes with the import alone; the module does not exist on every system.
+            # The import alone gives line editing; not every system has the module.
             with_readline()
         while True:
             try:
@@ -91,7 +94,7 @@ class Chat:
                 return WAITING
 
     def _decide(self) -> list[Answer]:
-        """The person's answers to all calls that need one; none where nobody is there, or they leave one open."""
+        """The person's answers to all calls that need one; empty without a terminal, or if one is left open."""
         approvals = [each for each in self._waiting if is_approval(each)] if self._screen.interactive else []
         answers: list[Answer] = []
         for each in approvals:
@@ -120,7 +123,7 @@ class Chat:
 
 
 def with_readline() -> None:
-    """Give `input` its line editing, where the system has it."""
+    """Give `input` its line editing, if the system has it."""
     try:
         import readline  # noqa: F401
     except ImportError:
@@ -134,7 +137,7 @@ def open_chat(
     """A conversation with the server at an http(s) URL, or with the agents of a target (None: the demo's).
 
     - agent: its name, None for the default one
-    - session: the session's id, None for a new one, which without a server lives in memory
+    - session: the session's id, None for a new one, which is in memory without a server
     - key: the server's API key, None for that of OSTINATO_API_KEY
 
     Raises ChatError, AgentsError or SettingsError.
@@ -156,7 +159,7 @@ def open_chat(
 def _server(url: str, agent: str | None, session: str, key: str) -> Server:
     base = url.rstrip("/").removesuffix("/agui")
     path = "/agui" if agent is None else f"/agui/{quote(agent, safe='')}"
-    # Ctrl-C is a disconnect, and means that the answer is not wanted.
+    # Ctrl-C is a disconnect, and the answer is not wanted then.
     headers = {"accept": "text/event-stream", "x-on-disconnect": "cancel"}
     if key:
         headers["authorization"] = f"Bearer {key}"
@@ -179,7 +182,7 @@ def _here(target: str | None, name: str | None, session: str | None, runner: asy
     except NotFound:
         known = ", ".join(each.name for each in roster.agents)
         raise ChatError(f"There is no agent named {name!r}: known are {known}.") from None
-    # A failed run is told on the screen; a tool's own traceback is told nowhere else.
+    # The screen shows a failed run; only the log has a tool's traceback.
     configure_logging(settings.log_level if "log_level" in settings.model_fields_set else "error")
 
     engine = runner.run(_engine(settings, lasts=session is not None))
@@ -187,7 +190,7 @@ def _here(target: str | None, name: str | None, session: str | None, runner: asy
 
 
 async def _engine(settings: Settings, *, lasts: bool) -> Engine:
-    """An engine on the settings' store where the session lasts, else on memory. Raises ChatError."""
+    """An engine on the settings' store if the session lasts, else on memory. Raises ChatError."""
     try:
         store = await settings.storage().open() if lasts else None
     except StoreError as refusal:

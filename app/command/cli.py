@@ -10,7 +10,7 @@ import click
 
 from app.command.sessions import sessions
 
-# What serves or chats is imported in its command only, so that `--version` and `--help` answer at once.
+# Each command imports what it needs, so that `--version` and `--help` answer at once.
 
 
 class OneSentence(click.ClickException):

@@ -11,10 +11,10 @@ from typing import IO, Any
 PROMPT = "> "
 DIM, PLAIN = "\x1b[2m", "\x1b[0m"
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What could move the cursor or change the terminal: models and tools say what they like."""
+"""Characters that could move the cursor or change the terminal: models and tools may say anything."""
 
 LONGEST_LINE = 200
-"""Characters of a tool call or a result where there is no terminal that has a width."""
+"""Characters of a tool call or a result without a terminal, which has a width."""
 
 NOTES = {
     "max_iterations": "the budget of rounds is used up; say “continue” to go on",
@@ -25,8 +25,8 @@ NOTES = {
 class Screen:
     """Shows one answer after another.
 
-    `interactive`: both ends are a terminal, so that there is a prompt. Dimming needs a terminal to write
-    to, and no NO_COLOR in the environment; without it, thinking begins with `(thinking)`.
+    `interactive`: both ends are a terminal, and there is a prompt. Thinking is dimmed on a terminal without NO_COLOR
+    in the environment; else it begins with `(thinking)`.
     """
 
     def __init__(self, source: IO[str], out: IO[str], err: IO[str]) -> None:
@@ -44,7 +44,7 @@ class Screen:
                 stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? and goes on
 
     def read(self) -> str | None:
-        """The next question, None where there is none any more."""
+        """The next question; None at the end of the input."""
         if self.interactive:
             self._column_is_0 = False
             try:
@@ -58,12 +58,12 @@ class Screen:
         return line.rstrip("\r\n") if line else None
 
     def ask(self, prompt: str, text: str = "") -> str | None:
-        """A line that the person types where `text` stands already, None where there is none any more."""
+        """A line that the person types behind `text`, which they may edit; None at the end of the input."""
         self.end_line()
         self._column_is_0 = False
         with _prefilled(text) as there:
             if text and not there:
-                self._write(f"{text}\n")  # without line editing it can only be typed again
+                self._write(f"{text}\n")  # without line editing the person types it again
             try:
                 line = input(_clean(prompt))
             except EOFError:
@@ -78,7 +78,7 @@ class Screen:
         self._write(f"{text}\n")
 
     def show(self, frame: dict[str, Any]) -> None:
-        """Show a frame, if it is one that people want to see."""
+        """Show a frame, if people want to see it."""
         match frame.get("type"):
             case "TEXT_MESSAGE_CONTENT":
                 self._write(_text(frame, "delta"))
@@ -112,12 +112,12 @@ class Screen:
         print(f"{_clean(code)}: {_clean(message)}", file=self._err, flush=True)
 
     def note(self, text: str) -> None:
-        """A remark that is not the agent's. It also ends what an interrupted answer left open."""
+        """A remark that is not the agent's. It ends the line of an interrupted answer."""
         self._forget()
         self._line(f"({text})")
 
     def finish(self) -> int:
-        """End the answer, and tell the exit code: 1 where it failed, else 0."""
+        """End the answer. Returns the exit code: 1 if it failed, else 0."""
         code = int(self._failed)
         self._forget()
         return code
@@ -163,7 +163,7 @@ class Screen:
 
 @contextmanager
 def _prefilled(text: str) -> Iterator[bool]:
-    """Let the text stand on the line that is typed next; False where the system has no line editing."""
+    """Put the text on the line that is typed next; False if the system has no line editing."""
     try:
         import readline
     except ImportError:

@@ -19,7 +19,7 @@ from converters.agui.resume import answers_of
 from converters.agui.stream import AguiStream
 
 LARGEST_FRAME = 8_000_000
-"""Bytes without two line feeds after which the other side cannot be an AG-UI server."""
+"""Bytes without two line feeds: a server that sends more is no AG-UI server."""
 
 Frame = dict[str, Any]
 
@@ -41,7 +41,7 @@ class Partner(Protocol):
         ...
 
     def resume(self, answers: Sequence[Frame]) -> AsyncGenerator[Frame, None]:
-        """The frames of a run that goes on with these answers, AG-UI's resume entries; otherwise as `ask`."""
+        """The frames of a run that goes on with these answers, AG-UI's resume entries. Raises Failure."""
         ...
 
     async def aclose(self) -> None: ...
@@ -76,7 +76,7 @@ class Server:
             if not ended:
                 raise Failure("timeout", f"{self.url} did not answer in time.") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            if not ended:  # what happens to the connection afterwards is nobody's loss
+            if not ended:  # after the end of the run the connection does not matter
                 why = str(error) or type(error).__name__
                 raise Failure("unreachable", f"{self.url} cannot be reached, or broke off: {why}") from error
         if not ended:
@@ -121,7 +121,7 @@ class Here:
 
 
 async def frames_of(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Frame, None]:
-    """The frames of an AG-UI stream: split at two line feeds, comments passed over. Raises Failure."""
+    """The frames of an AG-UI stream, split at two line feeds, without comments. Raises Failure."""
     buffer = bytearray()
     async for piece in pieces:
         buffer += piece

@@ -21,7 +21,7 @@ def sessions() -> None:
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which database it is, as for `serve`."""
+    """Add the options that name the database, as `serve` has them."""
     store = "Where sessions live: sqlite or a postgresql:// URL (OSTINATO_STORE; default sqlite)."
     data_dir = click.Path(path_type=Path)
     command = click.option("--data-dir", type=data_dir, help="The server's files (OSTINATO_DATA_DIR).")(command)

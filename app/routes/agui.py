@@ -21,12 +21,11 @@ router = APIRouter()
 @router.post("/agui")
 @router.post("/agui/{agent}")
 async def run_agent(request: Request) -> Response:
-    """Run the agent (the default one where none is named) on a RunAgentInput.
+    """Run the named agent, or the default one, on a RunAgentInput.
 
-    What is wrong with the request is an HTTP status in the one error shape; from the first byte of the
-    stream on, whatever happens ends it with exactly one RUN_FINISHED or RUN_ERROR. With `Last-Event-ID`, a
-    run that is known goes on from there instead of being started. The same request again, under the same `runId`,
-    joins the run from its first event on while that is under way.
+    A request that is wrong gets an HTTP status in the one error shape. A stream that has begun ends with exactly one
+    RUN_FINISHED or RUN_ERROR. With `Last-Event-ID`, a known run goes on from there and none is started. The same
+    request again, under the same `runId`, joins its run from the first event on while that is under way.
     """
     services = services_of(request)
     settings = services.settings
@@ -35,14 +34,14 @@ async def run_agent(request: Request) -> Response:
     asked = await read_json(request, settings.body_limit, services.engine.aside, parse_run_input)
     key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
     if LAST_EVENT_ID in request.headers:
-        event_id(request, LAST_EVENT_ID)  # a bad one is refused, whether there is such a run or not
+        event_id(request, LAST_EVENT_ID)  # a bad id is refused, also if there is no such run
         again = await reattach(request, key, asked.run_id, LAST_EVENT_ID, asked)
         if again is not None:
             return again
     joined = services.runs.find(key.user_id, key.session_id, asked.run_id)
     if joined is not None and joined.is_asked_by(agent, asked.input):
         return await from_log(request, joined, None, asked=asked)
-    # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
+    # Before the run starts: a user's converter that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     wire = AguiStream(
         asked.thread_id,

@@ -1,8 +1,7 @@
-"""`/sessions/{session_id}`: what waits in a session for a person or for an operation, and its answers, for whoever
-does not speak AG-UI.
+"""`/sessions/{session_id}`: what waits in a session for a person or an operation, and its answers, without AG-UI.
 
-A session that is somebody else's, one that nobody has and an id that no session can have are answered alike: 404;
-so are an interrupt and an operation that the session does not know. Then nothing was done.
+A session that is somebody else's, a session that nobody has and an id that no session can have are answered alike: 404.
+So are an interrupt and an operation that the session does not know. Then nothing was done.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +41,7 @@ CLIENT = "agui"
 
 @router.api_route("/{session_id}/interrupts", methods=READ, response_model=None)
 async def interrupts(request: Request) -> Response:
-    """`?agent=`: what waits for an answer, of all agents where none is named, in the shape of a run's outcome."""
+    """`?agent=`: what waits for an answer, of this agent or of all, in the shape of a run's outcome."""
     key, _ = await found(request)
     named = request.query_params.get("agent")
     roster = services_of(request).roster
@@ -68,8 +67,10 @@ async def _pending(
 
 @router.post("/{session_id}/resume", response_model=None)
 async def resume(request: Request) -> Response:
-    """`{"answers": […], "agent"?, "runId"?, "stream"?}`: a run that goes on with these answers, streamed as AG-UI
-    or told when it has ended."""
+    """`{"answers": […], "agent"?, "runId"?, "stream"?}`: a run that goes on with these answers.
+
+    It is streamed as AG-UI, or told when it has ended.
+    """
     key, _ = await found(request)
     services = services_of(request)
     members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
@@ -90,8 +91,10 @@ async def resume(request: Request) -> Response:
 
 @router.post("/{session_id}/operations/{operation_id:path}", response_model=None)
 async def bring_result(request: Request) -> Response:
-    """`{"result": …}` or `{"error": …}`: the result of an operation that a call waits for, with which its run goes
-    on: 202 as soon as it is stored, or a stream where the client accepts one."""
+    """`{"result": …}` or `{"error": …}`: the result of an operation that a call waits for; the run goes on with it.
+
+    202 as soon as it is stored, or a stream if the client accepts one.
+    """
     key, _ = await found(request)
     services = services_of(request)
     operation_id = request.path_params["operation_id"]
@@ -103,20 +106,23 @@ async def bring_result(request: Request) -> Response:
             if each.kind == "waiting" and each.operation_id == operation_id
         ]
         if answers:
-            # Whoever brings a result leaves at once; nobody takes that for a stop.
+            # The client of a result leaves at once, and that is no stop.
             begun = _begin(request, key, agent, answers, new_id("run"), "continue")
             return await streamed(request, *begun) if _wants_stream(request) else await _taken(request, begun[0])
     taker = await services.engine.sessions.taker(key, operation_id)
     if taker is None:
         raise NotFound("Nothing in this session waits for this operation.")
-    # It comes again: the answer is the same, and nothing else is.
+    # The same result again: the answer is the same, and nothing is done.
     again = await reattach(request, key, taker, "after") if _wants_stream(request) else None
     return json({"runId": taker}, 202) if again is None else again
 
 
 def _addressee(owners: Mapping[str, str], answers: Iterable[Answer], named: str | None, roster: Roster) -> Agent:
-    """The agent whose interrupts these are; `owners` are all of the session's. Raises NotFound for one that is not in
-    the session, or not this agent's, and InvalidRequest if they are not all of one agent."""
+    """The agent whose interrupts these are; `owners` has the agent of each in the session.
+
+    Raises NotFound for an interrupt that the session, or the named agent, does not have, and InvalidRequest if they
+    belong to several agents.
+    """
     if named is not None:
         roster.get(named)
     first = named
@@ -155,7 +161,7 @@ def _begin(
 
 
 async def _whole(request: Request, served: ServedRun) -> Response:
-    """How the run ended, once it has."""
+    """How the run ended, when it has."""
     attached = served.attach()
     answer: dict[str, str] | None = None
     calls: tuple[str, ...] = ()
@@ -187,7 +193,7 @@ async def _whole(request: Request, served: ServedRun) -> Response:
 
 
 async def _taken(request: Request, served: ServedRun) -> Response:
-    """202 when the result is stored: what a run says behind its start comes after that."""
+    """202 when the result is stored: a run says nothing but its start before that."""
     attached: Attached = served.attach()
     try:
         failure = failed_at_once(await events_of(request, attached, 2))
@@ -197,7 +203,7 @@ async def _taken(request: Request, served: ServedRun) -> Response:
 
 
 def _outcome(members: Mapping[str, Any]) -> dict[str, Any]:
-    """What the operation came to: exactly one of a result, which may be null, and an error. Raises InvalidRequest."""
+    """The operation's result, which may be null, or its error, exactly one of them. Raises InvalidRequest."""
     error = text_at(members, "error")
     if ("result" in members) == (error is not None):
         raise InvalidRequest("result: either `result` or `error` is needed.", "result")

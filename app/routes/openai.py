@@ -1,7 +1,7 @@
 """`POST /v1/chat/completions` and `GET /v1/models`: the same runs, for OpenAI's SDKs.
 
-Without `X-Session-Id` the body is the conversation, in a session that is forgotten with the run; with it,
-the server's history counts, and what the body means beside it is found by its texts.
+Without `X-Session-Id` the body is the conversation, in a session that is forgotten with the run. With it, the server's
+history counts, and the body's texts say where it goes on.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from converters.openai.decode import ChatRequest, parse_chat
 router = APIRouter(prefix="/v1")
 
 HOLD = 3.0
-"""Seconds that a stream's headers wait for its first piece, so that an early failure keeps its status."""
+"""Seconds that a stream's headers wait for its first bytes, so that an early failure keeps its status."""
 
 STARTED = int(time())
 
@@ -51,7 +51,7 @@ async def chat_completions(request: Request) -> Response:
         user_of(request), body, headers.get("idempotency-key"), headers.get("x-stainless-retry-count"), session_id
     )
     on_disconnect = on_disconnect_of(request, agent)
-    # Before the run starts: a converter of the user's that cannot be made must not leave a run unread.
+    # Before the run starts: a user's converter that cannot be made must not leave a run unread.
     converters = [make() for make in services.converters]
     served = await find_or_begin(request, services, agent, asked, claim, on_disconnect)
     if isinstance(served, StoredAnswer):
@@ -96,7 +96,7 @@ def _session_of(request: Request) -> str | None:
 
 
 def _given(request: Request, asked: ChatRequest, given: StoredAnswer, converters: Sequence[Converter]) -> Response:
-    """An answer that was given before, from the store, in few pieces; or the failure that was told."""
+    """An answer, or a failure, that was given before, from the store."""
     names = frozenset(spec.name for spec in asked.input.tools)
     about = (given.run_id, given.session_id, asked.agent, names)
     failure = given.events[-1] if isinstance(given.events[-1], RunFailed) else None
@@ -142,8 +142,7 @@ async def _stream(
 
 
 async def _hold(request: Request, wire: ChatStream, attached: Attached) -> tuple[bytes, RunFailed | None]:
-    """What the stream begins with, once there is something to begin with or HOLD is over; and the run's
-    failure, where that came first."""
+    """The first bytes of the stream, or the run's failure if that came first; no bytes if HOLD is over."""
     held = b""
     async with aclosing(batches_of(request, attached, HOLD)) as batches:
         async for events in batches:
@@ -177,8 +176,10 @@ async def _whole(request: Request, asked: ChatRequest, attached: Attached, conve
 
 
 def _client_timeout(request: Request) -> float:
-    """After how many seconds of silence the client gives up and asks again; 0 where it does not say so, as
-    openai-node does not for a time-out that was set for the whole client."""
+    """After how many seconds of silence the client asks again; 0 if it does not say.
+
+    openai-node does not say it if the time-out was set for the whole client.
+    """
     told = request.headers.get("x-stainless-read-timeout") or request.headers.get("x-stainless-timeout") or ""
     try:
         seconds = float(told)

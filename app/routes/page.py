@@ -1,6 +1,4 @@
-"""The page at `/`: plain HTML without scripts or outside assets, and the curl line it shares with
-the command line.
-"""
+"""The page at `/`: plain HTML without scripts or outside assets, with a curl line that the command line shows too."""
 
 import shlex
 from html import escape
@@ -34,9 +32,9 @@ td { padding: .2rem 1rem .2rem 0; vertical-align: top; }
 
 
 def curl_line(base: str, agent: str | None = None, *, keyed: bool = False, question: str = "What time is it?") -> str:
-    """A command that streams one run; `base` is the server's URL, `agent` None the default agent."""
+    """A command that streams one run; `base` is the server's URL, `agent` None for the default agent."""
     url = base.rstrip("/") + ("/agui" if agent is None else f"/agui/{agent}")
-    # Ids of its own each time: a message that a thread knows already is passed over.
+    # New ids each time: a message that its thread knows is skipped.
     some = token_hex(3)
     message = {"id": f"m-{some}", "role": "user", "content": question}
     body = orjson.dumps({"threadId": f"t-{some}", "runId": f"r-{some}", "messages": [message]}).decode()

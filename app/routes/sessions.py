@@ -1,7 +1,6 @@
-"""`/sessions`: the sessions of whoever asks: listed, read, renamed, deleted, added to and interrupted.
+"""`/sessions`: the user's own sessions: listed, read, renamed, deleted, added to and interrupted.
 
-A session that is somebody else's, one that nobody has and an id that no session can have are answered
-alike: 404, with nothing in it that tells which it was.
+A session that is somebody else's, a session that nobody has and an id that no session can have are answered alike: 404.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +28,15 @@ from converters.wire import to_json
 router = APIRouter(prefix="/sessions")
 
 SESSIONS, MOST_SESSIONS = 50, 200
-"""How many sessions a page has, and how many may be asked for."""
+"""How many sessions a page has, and how many a client may ask for."""
 
 MOST_MESSAGES = 1_000
-"""How many messages may be asked for at once; without `limit` all are sent."""
+"""How many messages a client may ask for with `limit`; without it all are sent."""
 
 
 @router.api_route("", methods=READ, response_model=None)
 async def sessions(request: Request) -> Response:
-    """`?limit=&after=`: the sessions by time of their last entry, the newest first. `next` begins the next page."""
+    """`?limit=&after=`: the sessions, the last written first. `next` begins the next page."""
     limit = number_of(request, "limit", MOST_SESSIONS)
     after = request.query_params.get("after")
     stored = services_of(request).engine.sessions
@@ -47,7 +46,7 @@ async def sessions(request: Request) -> Response:
 
 @router.api_route("/{session_id}", methods=READ, response_model=None)
 async def session(request: Request) -> Response:
-    """One session: its state, the agents that have a history in it, and its run where one is under way here."""
+    """One session: its state, the agents that have a history in it, and its run if one is under way here."""
     key, info = await found(request)
     engine = services_of(request).engine
     outline = await engine.sessions.outline(key)
@@ -64,9 +63,9 @@ async def session(request: Request) -> Response:
 
 @router.api_route("/{session_id}/messages", methods=READ, response_model=None)
 async def messages(request: Request) -> Response:
-    """`?agent=&limit=&before=`: an agent's messages, as AG-UI has them, under the ids with which they were streamed.
+    """`?agent=&limit=&before=`: an agent's messages as AG-UI has them, under the ids of their streams.
 
-    With `limit` the last ones, or those before the message `before`; `more` says whether there are earlier ones.
+    `limit` cuts to the last ones, or those before the message `before`; `more` says whether there are earlier ones.
     """
     key, _ = await found(request)
     services = services_of(request)
@@ -80,7 +79,7 @@ async def messages(request: Request) -> Response:
 
 
 def _page_of(stored: Sequence[Message], agent: str, limit: int | None, before: str | None) -> bytes:
-    """Raises InvalidRequest for a message that is not there."""
+    """Raises InvalidRequest if there is no message `before`."""
     shown = to_agui(stored)
     if before is not None:
         place = next((n for n, each in enumerate(shown) if each["id"] == before), None)
@@ -110,7 +109,7 @@ async def rename(request: Request) -> Response:
 
 @router.delete("/{session_id}", response_model=None)
 async def delete(request: Request) -> Response:
-    """Remove the session with everything in it; a run that is under way is stopped first."""
+    """Remove the session with everything in it; its run is stopped first."""
     key = await known(request)
     services = services_of(request)
     if not await services.engine.sessions.delete(key):
@@ -121,8 +120,7 @@ async def delete(request: Request) -> Response:
 
 @router.post("/{session_id}/observe", response_model=None)
 async def observe(request: Request) -> Response:
-    """`?agent=`, `{"messages": […]}`: add to what the agent knows, without a run. A session that is not
-    there begins with it."""
+    """`?agent=`, `{"messages": […]}`: add to what the agent knows, without a run; that may begin the session."""
     key = key_of(request)
     services = services_of(request)
     agent = services.roster.get(request.query_params.get("agent"))
@@ -133,7 +131,7 @@ async def observe(request: Request) -> Response:
 
 @router.post("/{session_id}/interrupt", response_model=None)
 async def interrupt(request: Request) -> Response:
-    """`{"runId": …}`, which may be left out: stop the session's run, wherever it is carried out."""
+    """`{"runId"?: …}`: stop the session's run, in whichever worker."""
     key = await known(request)
     services = services_of(request)
     run_id = text_at(await _optional_members(request), "runId")
@@ -144,7 +142,7 @@ async def interrupt(request: Request) -> Response:
 
 
 def key_of(request: Request) -> SessionKey:
-    """The session that the URL names, under whoever asks. Raises NotFound for an id that none can have."""
+    """The session that the URL names, of this user. Raises NotFound for an id that no session can have."""
     session_id = request.path_params["session_id"]
     if not SESSION_ID.fullmatch(session_id):
         raise NotFound
@@ -181,7 +179,7 @@ def json(value: object, status: int = 200) -> Response:
 
 
 def number_of(request: Request, name: str, most: int) -> int | None:
-    """The number from 1 to `most` in the query, None where it is not there. Raises InvalidRequest."""
+    """The number from 1 to `most` in the query; None without one. Raises InvalidRequest."""
     text = request.query_params.get(name)
     if text is None:
         return None
@@ -191,7 +189,7 @@ def number_of(request: Request, name: str, most: int) -> int | None:
 
 
 async def _optional_members(request: Request) -> Mapping[str, Any]:
-    """The members of the body; none where there is no body, which then needs no content type."""
+    """The members of the body; none without a body, which then needs no content type."""
     if "content-type" in request.headers:
         services = services_of(request)
         return await read_json(request, services.settings.body_limit, services.engine.aside, _members_of)

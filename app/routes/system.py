@@ -17,7 +17,7 @@ READ = ["GET", "HEAD"]
 
 @router.api_route("/agents", methods=READ, response_model=None)
 async def agents(request: Request) -> Response:
-    """The agents: name, description, model, tools, and which one answers where none is named."""
+    """The agents: name, description, model, tools, and which one is the default."""
     roster = services_of(request).roster
     return _json({"agents": [_describe(agent, agent is roster.default) for agent in roster.agents]})
 
@@ -30,8 +30,7 @@ async def healthz() -> Response:
 
 @router.api_route("/readyz", methods=READ, response_model=None)
 async def readyz(request: Request) -> Response:
-    """200 while new runs are taken; 503 from the moment the server shuts down, and while its store cannot
-    be written to."""
+    """200 while new runs are taken; 503 once the server drains, and while its store cannot be written."""
     services = services_of(request)
     if services.runs.draining:
         raise RunError("draining")

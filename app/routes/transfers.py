@@ -1,4 +1,4 @@
-"""A session out of here, into here, and copied: export, import and fork."""
+"""Export, import and fork of a session."""
 
 from collections.abc import Awaitable
 
@@ -20,7 +20,7 @@ from converters.parsing import read_object
 router = APIRouter(prefix="/sessions")
 
 IMPORT_LIMIT = 32_000_000
-"""Bytes of a session that is imported."""
+"""Bytes of an import."""
 
 
 class Taken(Refusal):
@@ -37,14 +37,14 @@ async def export(request: Request) -> Response:
     """The whole session as lines of JSON."""
     key, info = await found(request)
     lines = await services_of(request).engine.sessions.export(key, info.title)
-    name = key.session_id.replace(":", "_")  # which no file on Windows may have
+    name = key.session_id.replace(":", "_")  # a file on Windows may have no colon
     headers = {"content-disposition": f'attachment; filename="{name}.jsonl"'}
     return Response(lines, media_type="application/x-ndjson", headers=headers)
 
 
 @router.post("/{session_id}/import", response_model=None)
 async def bring_in(request: Request) -> Response:
-    """Begin a session with what was exported of another, here or elsewhere."""
+    """Begin a session with the export of another, from here or elsewhere."""
     key = key_of(request)
     services = services_of(request)
     stored = services.engine.sessions
@@ -79,7 +79,7 @@ def _agent(services: Services, name: str | None) -> Agent:
 
 
 async def _begun(services: Services, key: SessionKey, begin: Awaitable[None], param: str | None = None) -> Response:
-    """The session that this begins. Raises Taken, and what `begin` does."""
+    """The session that `begin` begins. Raises Taken, and what `begin` does."""
     try:
         await begin
     except SessionExists:

@@ -1,4 +1,4 @@
-"""The runs of this server: those under way, and those that ended a while ago and are kept for later readers."""
+"""The runs of this server: those under way, and those that have ended and are kept for later readers."""
 
 import asyncio
 from functools import partial
@@ -15,18 +15,20 @@ from app.runs.run import UNKEPT, Manner, ServedRun
 from app.settings import Settings
 
 LAST = 20.0
-"""Seconds that stopped runs get to pair and save; each has limits of its own that are shorter."""
+"""Seconds that stopped runs have to pair and save; each run's own limits are shorter."""
 
 MOST_READ = 10_000
-"""Runs of which it is remembered that they were read after their end; the oldest go first."""
+"""Runs that are remembered as read after their end; the oldest go first."""
 
 Name = tuple[str, str, str]
-"""A run's user, session and id. An id may come again: it is the latest attempt's then."""
+"""A run's user, session and id. An id that comes again names its latest attempt."""
 
 
 class Runs:
-    """Starts runs, gives each its hard deadline, knows each by its name, and ends them all when the server
-    does. `most` is how many bytes of one run's events are kept."""
+    """Starts runs, each with its hard deadline, finds them by name, and stops them all when the server ends.
+
+    `most` is how many bytes of one run's events are kept.
+    """
 
     def __init__(self, engine: Engine, settings: Settings, *, most: int = KEPT) -> None:
         self.draining = False
@@ -35,7 +37,7 @@ class Runs:
         self._seconds = settings.run_seconds
         self._runs: set[ServedRun] = set()
         self._known: dict[Name, ServedRun] = {}
-        self._read: dict[Name, None] = {}  # those whose end was stored unread, the oldest first
+        self._read: dict[Name, None] = {}  # runs whose end was stored unread, the oldest first
         self.retention = Retention(settings.log_seconds, settings.log_bytes, self._runs)
 
     def __len__(self) -> int:
@@ -47,9 +49,11 @@ class Runs:
         return self._known.get((user_id, session_id, run_id))
 
     async def stands(self, served: ServedRun) -> bool:
-        """Whether the session that the run's events are of is still there, and is no other of the same name: it may
-        have been deleted through another server. Where it is not, they are dropped. A run that is under way holds its
-        session. Raises RunError `store_unavailable`."""
+        """Whether the session of the run's events still exists; if not, they are dropped.
+
+        It may have been deleted through another server, and begun again under the same name. A run under way holds
+        its session. Raises RunError `store_unavailable`.
+        """
         if served.row is None:
             return True
         key = SessionKey(user_id=served.user_id, session_id=served.session_id)
@@ -60,7 +64,7 @@ class Runs:
         return False
 
     def forget(self, user_id: str, session_id: str) -> None:
-        """Drop what is kept of the session's runs: it was deleted."""
+        """Drop what is kept of the runs of a deleted session."""
         for (user, session, _), served in list(self._known.items()):
             if (user, session) == (user_id, session_id) and served not in self._runs:
                 served.drop()
@@ -83,9 +87,9 @@ class Runs:
         outside: Outside | None = None,
         manner: Manner = UNKEPT,
     ) -> ServedRun:
-        """Start a run, which then waits for its session if it must.
+        """Start a run, which waits for its session if it must.
 
-        Raises RunError `draining`, InvalidRequest, SessionBusy or QueueFull, before anything is done.
+        Raises RunError `draining`, InvalidRequest, SessionBusy or QueueFull; then nothing is done.
         """
         if self.draining:
             raise RunError("draining")
@@ -119,7 +123,10 @@ class Runs:
         newest = self._known.get(name) is served
         if earlier is not None and earlier not in self._runs:
             if newest and served.told == name[2] and earlier.log.readable:
-                self._known[name], newest = earlier, False  # a client that lost its stream may come back to it
+                self._known[name], newest = (
+                    earlier,
+                    False,
+                )  # its client may come back to it
             else:
                 earlier.drop()
         if not served.told:
@@ -128,7 +135,7 @@ class Runs:
             self.retention.put(served)
         else:
             served.drop()
-            self._dropped(name, served)  # also where it was dropped while it was under way
+            self._dropped(name, served)  # also if it was dropped while it was under way
 
     def _dropped(self, name: Name, served: ServedRun) -> None:
         self.retention.take(served)
@@ -136,9 +143,9 @@ class Runs:
             del self._known[name]
 
     async def drain(self, seconds: float) -> None:
-        """Take no new runs, let those under way end by themselves for `seconds`, and stop the rest.
+        """Take no new runs, give those under way `seconds` to end by themselves, and stop the rest.
 
-        When this returns, every run has ended and is saved (or could not be within its own limit).
+        When this returns, every run has ended, and is saved unless its own limit was too short for that.
         """
         self.draining = True
         if self._runs:
@@ -150,5 +157,5 @@ class Runs:
         self.retention.close()
 
     async def aclose(self) -> None:
-        """Stop at once whatever is still under way, and wait until it has ended."""
+        """Stop all runs at once, and wait until they have ended."""
         await self.drain(0)

@@ -1,4 +1,4 @@
-"""The logs of runs that have ended, for readers that come later: for a while, and never too many bytes."""
+"""The logs of runs that have ended, for later readers: bounded in time and in bytes."""
 
 import asyncio
 from collections.abc import Collection
@@ -7,13 +7,13 @@ from app.runs.run import ServedRun
 
 
 class Retention:
-    """Where runs that are kept stand after their end, the oldest in front.
+    """The kept runs that have ended, the oldest first.
 
-    - seconds: how long each that is timed stays; the others stay until somebody drops them
-    - most: how many bytes all logs may have together, those of `live` runs too. Where they have more, the
-      oldest run is dropped; where none is left, the largest log of a live run is trimmed
+    - seconds: how long a timed run stays; the others stay until somebody drops them
+    - most: how many bytes all logs may have, those of `live` runs included. Beyond that the oldest run is dropped;
+      if none is left, the largest log of a live run is trimmed
 
-    What is dropped leaves by `ServedRun.drop`.
+    It drops a run by `ServedRun.drop`.
     """
 
     def __init__(self, seconds: float, most: int, live: Collection[ServedRun]) -> None:
@@ -29,7 +29,7 @@ class Retention:
         return len(self._runs)
 
     def weigh(self, change: int) -> None:
-        """Some log has so many bytes more, or less, than before."""
+        """A log has grown by so many bytes, or shrunk if negative."""
         self.weight += change
         if change > 0 and self.weight > self._most:
             self._make_room()
@@ -49,7 +49,7 @@ class Retention:
         self._until.pop(run, None)
 
     def close(self) -> None:
-        """No time passes any more."""
+        """Let no run expire any more."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,4 +1,4 @@
-"""The life of one run in the server: a task of the server's, not of the connection that asked for it."""
+"""One run in the server: a task of the server's, not of the connection that asked for it."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,9 +24,9 @@ class Manner:
     """How a run is served, beside what it does.
 
     - keep: whether its events are kept for later readers
-    - timed: whether they are kept for a while only, which begins when it ends
-    - on_disconnect: whether it is cancelled or goes on when its last reader leaves; where it goes on, no
-      reader holds it up either
+    - timed: whether they are kept for a limited time, which begins at its end
+    - on_disconnect: whether it is cancelled or goes on when its last reader leaves. A run that goes on is not held up
+      by a slow reader either
     - dialect, parent_run_id: how the request that began it is answered in AG-UI
     """
 
@@ -43,13 +43,12 @@ UNKEPT = Manner()
 class ServedRun:
     """A run with its log and its hard deadline, `seconds` from now.
 
-    Whoever wants its events attaches; the first must do so before the run's task had a turn. When the
-    last reader leaves a run that is still under way, it is cancelled, with its tools and its upstream, or
-    goes on, as its manner says; what it did is saved. Where it is kept, it can be read again from its first
-    event on, or, where it became too long for that, from a snapshot on.
+    Readers attach; the first must do so before the run's task has a turn. When the last reader leaves a run that is
+    under way, the run is cancelled with its tools and its upstream, or goes on, as its manner says; what it did is
+    saved. A run that is kept can be read again from its first event on, or from a snapshot on if it was too long.
 
-    `most` and `grown` are the log's. `told` is the earlier run that it only told of, empty for any other or as long as
-    it is under way.
+    `most` and `grown` are the log's. `told` is the earlier run that it only told of; empty for any other, and while it
+    is under way.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class ServedRun:
             grown=grown,
         )
         self._engine = engine
-        self._run: Run | None = run  # None when it has ended: a log that is kept must not keep all of the run
+        self._run: Run | None = run  # None after its end: a kept log must not keep the whole run
         self.told = ""
         self._waiting: tuple[str, ...] = ()
         self._acted = False
@@ -96,7 +95,7 @@ class ServedRun:
 
     @property
     def end(self) -> AgentEnd | RunFailed | None:
-        """How it ended, None while it is under way."""
+        """How it ended; None while it is under way."""
         return self.task.result() if self.task.done() else None
 
     @property
@@ -116,13 +115,12 @@ class ServedRun:
 
     @property
     def row(self) -> int | None:
-        """Which session its events are of, as the store numbers it; None while it is under way, and where the store
-        has nothing of it."""
+        """The store's number of its session; None while it is under way, and if the store has nothing of it."""
         return self._row
 
     def is_asked_by(self, agent: Agent, given: RunInput) -> bool:
-        """Whether it is under way, and this is the request that it was started by. One that is being stopped has no
-        answer for whoever asks now."""
+        """Whether it is under way, and this request is the one that began it. A run that is being stopped does not
+        count: it has no answer for a new reader."""
         run = None if self.stopping else self._run
         same = run is not None and run.agent is agent and run.input.messages == given.messages
         return same and run is not None and run.input.answers == given.answers
@@ -139,7 +137,7 @@ class ServedRun:
         self._dropped = act
 
     def when_read(self, act: Callable[[], None]) -> None:
-        """Call this whenever a reader has read the run to its end, and the run is over."""
+        """Call this whenever a reader has read a run that is over to its end."""
         self._was_read = act
 
     def when_left(self, act: Callable[[], None]) -> None:
@@ -147,7 +145,7 @@ class ServedRun:
         self._left = act
 
     def drop(self) -> None:
-        """Nobody may come back to it any more: its events are let go, whoever still holds it."""
+        """Let its events go, whoever still holds it: no reader may come back to it."""
         self.log.drop()
         dropped, self._dropped = self._dropped, None
         if dropped is not None:
@@ -162,7 +160,7 @@ class ServedRun:
         return Attached(self, self.log.reader())
 
     def detach(self, source: Source, linger: float = 0) -> None:
-        """A reader left. For `linger` seconds another may take its place before the run is cancelled."""
+        """A reader left. Another may attach within `linger` seconds before the run is cancelled."""
         at_end = source.at_end
         source.close()
         self._readers -= 1
@@ -178,7 +176,7 @@ class ServedRun:
             self._cancel()
 
     def drain(self) -> None:
-        """The server ends: stop the run, which ends with the error `draining`."""
+        """Stop the run because the server ends; its error is `draining`."""
         if self._run is not None:
             self._run.stop("draining")
 
@@ -192,19 +190,18 @@ def _waiting_of(run: Run) -> tuple[str, ...]:
 
 
 LINGER = 30.0
-"""Seconds that a run goes on for the retry of a client whose own time-out has cut the connection."""
+"""Seconds that a run waits for the retry of a client whose own time-out has cut the connection."""
 
 DOUBT = 10.0
-"""The same where nobody knows whether it was a time-out or a stop: OpenAI's SDKs wait 8 at most."""
+"""The same if it may have been a time-out or a stop: OpenAI's SDKs wait 8 at most before they retry."""
 
 
 class Attached:
     """One reader's hold on a run.
 
-    `patience` is after how many seconds of silence the client gives up and asks again: one that leaves
-    just then has not stopped the run, and the run goes on for a while without it. It is None where the
-    client does not ask again, and 0 where it does but its time-out is not known.
-    `since` is when something was sent last.
+    `patience` is after how many seconds of silence the client asks again: if it leaves just then, it has not stopped
+    the run, which goes on for a while. None if the client does not ask again, 0 if its time-out is unknown. `since` is
+    when something was sent last.
     """
 
     __slots__ = ("_left", "patience", "run", "since", "source")
@@ -221,7 +218,7 @@ class Attached:
         return self.run.run_id
 
     def leave(self) -> None:
-        """The client left, or has read everything. Doing it again changes nothing."""
+        """The client left, or has read everything. Idempotent."""
         if not self._left:
             self._left = True
             self.run.detach(self.source, self._linger())
@@ -232,5 +229,5 @@ class Attached:
         if not self.patience:
             return DOUBT
         silent = monotonic() - self.since
-        # The client's clock started a little earlier than ours, before it connected.
+        # The client's clock started before ours, when it began to connect.
         return LINGER if silent >= min(0.9 * self.patience, self.patience - 0.5) else 0
