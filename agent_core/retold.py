@@ -1,4 +1,4 @@
-"""What was said before, told again in few events."""
+"""Stored messages, told again as a few events."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,8 +9,8 @@ from agent_core.messages import Message
 
 
 def retold(run_id: str, messages: Iterable[Message]) -> Iterator[Event]:
-    """What a reader was told of the messages, up to the run's end: the assistant's, and what a person has changed in
-    a call's arguments."""
+    """The events that tell of a run's messages, without its end: the assistant's messages and the edits of
+    arguments."""
     for message in messages:
         edit = told_edit(message)
         if edit is not None:
@@ -20,7 +20,7 @@ def retold(run_id: str, messages: Iterable[Message]) -> Iterator[Event]:
 
 
 def said(run_id: str, message: Message) -> Iterator[Event]:
-    """What a reader is told of an assistant's message, in few events."""
+    """An assistant's message as a few events."""
     for number, thought in enumerate(message.thoughts, start=1):
         block = f"{message.id}-thinking-{number}"
         yield ThinkingDelta(run_id=run_id, reply_id=message.id, block_id=block, text=thought)

@@ -1,9 +1,8 @@
-"""The chain: which converter turns which internal event into frames.
+"""The chain: it finds the converter that makes frames of an event.
 
-Converters name the event types that they claim. For an event the most specific claim counts (its own
-class, then its bases in order), and among equal claims the first converter in the list wins. So a
-user's converter that stands in front takes a type over, and one that claims Event at the end takes
-the rest. Nothing here waits or does I/O.
+Converters name the event types that they claim. The most specific claim counts: the event's own class, then its bases
+in order. Among equal claims the first converter in the list wins. So a user's converter at the front takes a type over,
+and a converter at the end that claims Event takes the rest. Nothing here waits or does I/O.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +13,10 @@ from converters.wire import Frame
 
 
 class Converter(Protocol):
-    """Turns the events that it claims into frames. Each reader has instances of its own, so one may
-    remember what it saw. It may claim a type and return nothing: the type is then never shown.
+    """Makes frames of the events that it claims.
+
+    Each reader has its own instances, so a converter may keep what it has seen. It may claim a type and return no
+    frames: then the type is never shown.
     """
 
     @property
@@ -28,7 +29,7 @@ Convert = Callable[[Event], Sequence[Frame]]
 
 
 class Chain:
-    """The converters of one reader behind one table, which is built once and then looked up."""
+    """The converters of one reader, behind one table of the event types."""
 
     def __init__(self, converters: Sequence[Converter]) -> None:
         self._table: dict[type[Event], Convert] = {}
@@ -37,7 +38,7 @@ class Chain:
                 self._table.setdefault(claimed, converter.convert)
 
     def convert(self, event: Event) -> Sequence[Frame]:
-        """The event's frames; none where nobody claims it. Raises what a converter raises."""
+        """The event's frames, none if no converter claims it. Raises what the converter raises."""
         return (self._table.get(event.__class__) or self._find(event.__class__))(event)
 
     def _find(self, wanted: type[Event]) -> Convert:
@@ -51,17 +52,16 @@ def _nothing(_: Event) -> Sequence[Frame]:
 
 
 class Checked:
-    """A user's converter, whose frames are looked at before they are trusted: what is no frame would
-    otherwise break the whole stream, far from where it was made.
-    """
+    """A user's converter with a check of its frames. Otherwise a wrong frame would break the whole stream, far from the
+    place where it was made."""
 
     def __init__(self, converter: Converter) -> None:
         self.claims = tuple(converter.claims)
         self._convert = converter.convert
 
     def convert(self, event: Event) -> Sequence[Frame]:
-        """The converter's frames, without those that send nothing. Raises TypeError for what is none, and
-        whatever the converter raises, as an Exception."""
+        """The converter's frames, without those that send nothing. Raises TypeError for a wrong frame, and what the
+        converter raises, as an Exception."""
         try:
             frames = tuple(self._convert(event))
         except Exception:

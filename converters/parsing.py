@@ -1,7 +1,7 @@
-"""Reading a request body as JSON, and telling what is wrong with it.
+"""Reads a request body as JSON, and tells what is wrong with it.
 
-RFC 8259, with limits: UTF-8, numbers that a double can hold, no lone surrogates, at most DEEPEST
-levels of nesting, and at most MOST_VALUES values. Whatever the bytes are, only InvalidRequest is raised.
+JSON is RFC 8259 with limits: UTF-8, numbers that a double can hold, no lone surrogates, at most DEEPEST levels of
+nesting and at most MOST_VALUES values. Only InvalidRequest is raised, whatever the bytes are.
 """
 
 import json
@@ -17,18 +17,18 @@ from agent_core.errors import InvalidRequest
 from agent_core.messages import well_formed
 
 DEEPEST = 200
-"""The most levels that objects and lists may be nested."""
+"""Levels that objects and lists may be nested at most."""
 
 MOST_VALUES = 150_000
-"""The most objects, lists and items in them. Reading a value takes up to half a microsecond, in one go."""
+"""Objects, lists and items in them, at most. Reading one takes up to half a microsecond and holds the interpreter."""
 
 LONGEST_MESSAGE = 4_000
-"""The most bytes of an error's message."""
+"""Bytes of an error's message at most."""
 
 LONGEST_PATH = 200
-"""The most bytes of the path of a field."""
+"""Bytes of a field's path at most."""
 
-# The closing quote is optional and nothing is tried twice, so that this stays linear on any bytes.
+# The closing quote is optional and nothing is tried twice, so the time is linear for any bytes.
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _SIGNS = (b"[", b"{", b",")
@@ -36,7 +36,7 @@ _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """The body as a JSON object. The message says where it is wrong, and `param` which field."""
+    """The body as a JSON object. Raises InvalidRequest: its message tells the place, and `param` the field."""
     brackets = body.count(b"[") + body.count(b"{")
     if brackets + body.count(b",") > MOST_VALUES and _has_too_many(body):
         raise InvalidRequest(f"The body has more than {MOST_VALUES} values.")
@@ -52,7 +52,7 @@ def read_object(body: bytes) -> dict[str, object]:
 
 
 def step(path: str, name: str | int) -> str:
-    """The path of a member or an item, such as `messages[2].content`."""
+    """The path of a member or an item of what `path` names, such as `messages[2].content`."""
     if isinstance(name, int):
         return f"{path}[{name}]"
     return f"{path}.{name}" if path else name
@@ -67,14 +67,14 @@ def shorten(text: str, limit: int) -> str:
 
 
 def invalid(message: str, param: str | None = None) -> InvalidRequest:
-    """The error, with message and path cut to a bounded length: both may quote the input."""
+    """The error with its message and path cut, because both may quote the input."""
     return InvalidRequest(shorten(message, LONGEST_MESSAGE), None if param is None else shorten(param, LONGEST_PATH))
 
 
 def _has_too_many(body: bytes) -> bool:
-    """Whether more than MOST_VALUES brackets and commas stand in no text."""
+    """Whether the body has more than MOST_VALUES brackets and commas outside of texts."""
     count = end = 0
-    # One text after another, and not all in one go: others get a turn meanwhile.
+    # One text after another, and not in one call into C, so that other threads can run between.
     for text in _STRINGS.finditer(body):
         count += sum(body.count(each, end, text.start()) for each in _SIGNS)
         if count > MOST_VALUES:
@@ -89,13 +89,13 @@ def _depth(body: bytes) -> int:
 
 
 def _reason(body: bytes, refusal: orjson.JSONDecodeError) -> InvalidRequest:
-    """Why orjson refused the body. The standard parser is slower, takes more and tells more."""
+    """The reason why orjson refused the body. The standard parser is slower, but it accepts more and tells more."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
         return InvalidRequest(f"The body is not JSON: byte {error.start} is not UTF-8.")
     try:
-        # Integers are read as floats since int() refuses very long ones, and both overflow alike.
+        # Read integers as floats: int() refuses very long ones, and both overflow in the same way.
         value = json.loads(text, parse_int=float)
     except (json.JSONDecodeError, RecursionError) as error:
         where = error if isinstance(error, json.JSONDecodeError) else refusal
@@ -108,9 +108,7 @@ def _reason(body: bytes, refusal: orjson.JSONDecodeError) -> InvalidRequest:
 
 
 def _impossible(value: object) -> tuple[str, str] | None:
-    """The path of the first value that the standard parser takes although JSON cannot carry it, and
-    what is wrong with it.
-    """
+    """The path of the first value that the standard parser accepts but JSON cannot hold, and what is wrong with it."""
     names: list[str | int] = []
     waiting: list[Iterator[tuple[str | int, object]]] = [iter([("", value)])]
     while waiting:

@@ -1,7 +1,7 @@
-"""Bytes on the wire: JSON that always encodes, the frames made of it, and what a frame may weigh.
+"""Bytes on the wire: JSON that always encodes, the frames made of it, and the size that a frame may have.
 
-JSON is RFC 8259: UTF-8, no NaN, no Infinity. A frame is one server-sent event with line feeds only,
-because AG-UI's client splits its stream on two of them.
+JSON is RFC 8259: UTF-8, no NaN, no Infinity. A frame is one server-sent event. It ends lines with line feeds only,
+because AG-UI's client splits its stream at two of them.
 """
 
 import math
@@ -19,23 +19,23 @@ FRAME_LIMIT = 1_000_000
 """The largest frame, in bytes."""
 
 TEXT_LIMIT = FRAME_LIMIT - 8_192
-"""The largest JSON text of the one long member of a frame, in bytes; the rest is for its ids."""
+"""The largest JSON of a frame's one long member, in bytes. The rest is for the frame's ids."""
 
 DEEPEST = 100
-"""How many levels of a value that does not encode at once are written out."""
+"""Levels that are written of a value which orjson cannot encode."""
 
 Key = str | tuple[str | None, str]
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """One event on the wire, ready to send, with what its order is checked by.
+    """One event on the wire, ready to send, with the members that its order depends on.
 
     - kind: the wire's name of the event
     - data: `data: {…}` and two line feeds; empty for a frame that sends nothing
-    - key: the id that it opens, continues or closes
-    - owner: the subagent's run that it is attributed to, None for the agent itself
+    - key: the id that the frame opens, continues or closes
+    - owner: the subagent's run that it belongs to, None for the agent itself
     - ref: another id that it depends on
-    - old: the bytes for clients of before 1.0, where they need a shape of their own
+    - old: the bytes for clients from before 1.0, if they need another shape
     """
 
     kind: str
@@ -47,10 +47,10 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 def to_json(value: object) -> bytes:
-    """The value as JSON, whatever it is.
+    """Any value as JSON.
 
-    NaN and Infinity become null, lone surrogates U+FFFD, keys text; a value that JSON has no form for
-    becomes its `str`; what refers back to itself or is nested deeper than DEEPEST is left out as "…".
+    NaN and Infinity become null, lone surrogates become U+FFFD, and keys become text. A value that JSON has no form for
+    becomes its `str`. "…" stands for a value that refers to itself or is nested deeper than DEEPEST.
     """
     try:
         return orjson.dumps(value, default=_members, option=orjson.OPT_NON_STR_KEYS)
@@ -59,7 +59,7 @@ def to_json(value: object) -> bytes:
 
 
 def text_json(text: str) -> bytes:
-    """The text as a JSON string; lone surrogates are replaced."""
+    """The text as a JSON string. Lone surrogates are replaced."""
     try:
         return orjson.dumps(text)
     except TypeError:
@@ -81,7 +81,7 @@ def split(text: str, limit: int = TEXT_LIMIT) -> list[bytes]:
 
 
 def cut(text: str, limit: int = TEXT_LIMIT) -> str:
-    """The text, or as much of its beginning as fits `limit` bytes of JSON and a note of what was cut."""
+    """The text. If its JSON has more than `limit` bytes, the part of its beginning that fits, and a note."""
     size = len(text_json(text))
     if size <= limit:
         return text
@@ -93,7 +93,7 @@ def cut(text: str, limit: int = TEXT_LIMIT) -> str:
 
 
 def fit(value: object, limit: int = TEXT_LIMIT) -> orjson.Fragment:
-    """The value as JSON, or a note with its beginning where it is larger than `limit` bytes."""
+    """The value as JSON. If that has more than `limit` bytes, a note with its beginning."""
     body = to_json(value)
     if len(body) <= limit:
         return orjson.Fragment(body)
@@ -114,7 +114,7 @@ def _words(value: object) -> str:
     try:
         return well_formed(str(value))
     except Exception:
-        # A foreign __str__ may raise anything, and no value of a tool's may end the stream.
+        # A foreign __str__ may raise anything, and no tool's value may end the stream.
         return type(value).__name__
 
 
@@ -125,7 +125,7 @@ def _name(key: object) -> str:
 
 
 def _plain(value: object, above: tuple[int, ...]) -> Any:
-    """The value made of what JSON knows; `above` holds the identities of what contains it."""
+    """The value made of JSON's types. `above` holds the identities of the values that contain it."""
     if isinstance(value, str):
         return well_formed(value)
     if value is None or isinstance(value, bool):

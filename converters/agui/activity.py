@@ -1,4 +1,4 @@
-"""What goes on beside the conversation: a guard that tripped, and how far a tool has come."""
+"""Activities beside the conversation: guards that have tripped, and the progress of calls."""
 
 import math
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from converters.wire import TEXT_LIMIT, Frame, cut
 
 
 class Activity:
-    """Guards and progress as ACTIVITY_SNAPSHOT; as CUSTOM of the same name to clients of before 1.0.
+    """Guards and progress as ACTIVITY_SNAPSHOT; as CUSTOM of the same name for clients from before 1.0.
 
-    Each trip of a guard is an activity of its own; a call has one for its progress, which each word on it replaces.
-    Read again, a run tells the same ids.
+    Each trip of a guard is its own activity. A call has one activity, and each new progress replaces it. If a run is
+    read again, the ids are the same.
     """
 
     claims = (Guard, Progress)
@@ -34,7 +34,7 @@ def _guard(event: Guard) -> Frame:
     if event.count:
         content["count"] = event.count
     content["message"] = cut(event.message, TEXT_LIMIT // 2)
-    # The reply's id is unique in the session; that of a run may come again.
+    # The reply's id is unique in the session. A run's id may come again.
     name = f"{event.reply_id or event.run_id}-guard-{event.guard}-{event.action}"
     return _activity("-".join(filter(None, (name, event.tool, str(event.count)))), "guard", content)
 

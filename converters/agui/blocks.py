@@ -1,4 +1,4 @@
-"""What is streamed piece by piece: text, reasoning and tool calls."""
+"""The blocks that are streamed in pieces: text, reasoning and tool calls."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from converters.wire import Frame
 
 
 class Text:
-    """Text of the assistant: a message whose id is the event's reply id."""
+    """Text of the assistant. The message's id is the event's reply id."""
 
     claims = (TextStart, TextDelta, TextEnd)
 
@@ -35,9 +35,8 @@ class Text:
 
 
 class Reasoning:
-    """Reasoning, as messages of their own. The spans around them (REASONING_START, REASONING_END)
-    tell a client nothing more and are not sent.
-    """
+    """Reasoning as messages of its own. The spans around them (REASONING_START, REASONING_END) are not sent, because
+    they tell a client nothing more."""
 
     claims = (ThinkingStart, ThinkingDelta, ThinkingEnd)
 
@@ -55,7 +54,7 @@ class Reasoning:
 
 
 class ToolCalls:
-    """The model's tool calls; each names the assistant message that makes it."""
+    """The model's tool calls. Each names its assistant message."""
 
     claims = (ToolCallStart, ToolCallDelta, ToolCallEnd)
 

@@ -1,8 +1,7 @@
-"""The list: which converters an AG-UI reader has, one per concern.
+"""The list of an AG-UI reader's converters, one for each concern.
 
-Of AG-UI's twelve concerns, eleven stand here: run, text, reasoning, tool calls, tool results, usage,
-interrupts, activity, custom events, state and messages. Subagents with handoff join the list with the
-internal events that they are made from; until then nothing in a run could show them.
+Of AG-UI's twelve concerns eleven stand here: run, text, reasoning, tool calls, tool results, usage, interrupts,
+activity, custom events, state and messages. Subagents are the twelfth. A run has no internal events of them yet.
 """
 
 from converters.agui.activity import Activity
@@ -20,8 +19,8 @@ from converters.chain import Converter
 def converters(
     thread_id: str, run_id: str, parent_run_id: str | None = None, *, reasoning: bool = False
 ) -> list[Converter]:
-    """The converters of one reader, RAW last. A user's own go in front of them and so win. `reasoning`: the reader
-    has shown that it takes `reasoning` messages."""
+    """The converters of one reader, RAW last. A user's own go in front of them, so they win. `reasoning` says that the
+    reader has shown that it takes `reasoning` messages."""
     return [
         Run(thread_id, run_id, parent_run_id),
         Text(),

@@ -1,4 +1,4 @@
-"""Events of a user's own, and what AG-UI has no event for."""
+"""CUSTOM events: those of tools, and those that AG-UI has no event for."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,11 +7,11 @@ from converters.agui.encode import compose
 from converters.wire import Frame, fit
 
 FINISH: Mapping[Cut, str] = {"length": "length", "filter": "content_filter"}
-"""OpenAI's words for why an answer is not whole."""
+"""OpenAI's word for each reason why an answer is not whole."""
 
 
 class Customs:
-    """A user's own events, what became of a model call that failed, and which message was cut, as CUSTOM."""
+    """Tools' own events, retries and fallbacks of model calls, and cut messages, each as CUSTOM."""
 
     claims = (Custom, Retry, Fallback, AnswerCut)
 
@@ -29,5 +29,5 @@ class Customs:
 
 
 def custom(name: str, value: object) -> Frame:
-    """CUSTOM with any value; one that is too large for a frame is cut and says so."""
+    """CUSTOM with any value. A value that is too large for a frame is cut, with a note."""
     return compose({"type": "CUSTOM", "name": name, "value": fit(value)})

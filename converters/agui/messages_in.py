@@ -1,4 +1,4 @@
-"""AG-UI's messages as the engine's."""
+"""AG-UI's messages as the engine's messages."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,14 +21,14 @@ from agent_core.messages import MediaPart, Message, Part, TextPart, ToolCall, pl
 from converters.parsing import invalid, step
 
 LONGEST_ID = 256
-"""The most characters of a message's id."""
+"""Characters of a message's id at most."""
 
 
 def to_messages(messages: Iterable[AguiMessage]) -> dict[int, Message]:
-    """The messages that a model may see, in order, each under its index; of two with one id the first counts, but what
-    a user says in the second is kept, since they are told that it is passed over.
+    """The messages that a model may see, in order, each under its index.
 
-    Reasoning and activity are left out. Raises InvalidRequest for an id that cannot be used.
+    Reasoning and activity are left out. Of two messages with one id the first counts. A user's second one is kept too,
+    so that the user can be told that it is passed over. Raises InvalidRequest for an id that cannot be used.
     """
     found: dict[int, Message] = {}
     ids: set[str] = set()
@@ -49,7 +49,7 @@ def _message(message: AguiMessage) -> Message | None:
     if isinstance(message, UserMessage):
         return Message(id=message.id, role="user", content=_content(message.content), name=message.name)
     if isinstance(message, AssistantMessage):
-        # A client that was streamed no arguments sends the call back with an empty text.
+        # A client that has got no arguments sends the call back with an empty text.
         calls = tuple(
             ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments or "{}")
             for call in message.tool_calls or ()
@@ -64,7 +64,7 @@ def _message(message: AguiMessage) -> Message | None:
 
 
 def _result(message: ToolMessage) -> Message:
-    """What came of a call: a text, or parts where it has media; its `error` is the text where it has no other."""
+    """A call's result: a text, or parts if it has media. If it has no text, its `error` is the text."""
     content = plain(_content(message.content))
     if message.error and isinstance(content, tuple) and not any(isinstance(part, TextPart) for part in content):
         content = (TextPart(text=message.error), *content)
@@ -85,7 +85,7 @@ def _content(content: str | Sequence[ContentPart]) -> str | tuple[Part, ...]:
 
 
 def _part(part: ContentPart) -> Part:
-    """The part. A source is never fetched, whatever it points at."""
+    """The part. Its source is never fetched."""
     if isinstance(part, AguiTextPart):
         return TextPart(text=part.text)
     source = part.source

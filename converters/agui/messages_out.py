@@ -1,4 +1,4 @@
-"""The engine's messages as AG-UI's, under the ids with which they were streamed."""
+"""The engine's messages as AG-UI's messages, under the ids with which they were streamed."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,12 +9,12 @@ Members = dict[str, Any]
 
 
 def to_agui(messages: Iterable[Message]) -> list[Members]:
-    """The messages as members in camel case, in order; what has no value is left out.
+    """The messages as members in camel case, in order. Members without a value are left out.
 
-    - Each block of an assistant's thinking is a `reasoning` message in front of its message.
-    - An assistant message that says nothing and asks for nothing is left out: no client was shown one.
-    - A result that is no success has its text in `error` too; one with media has parts. Where a person has changed
-      the call's arguments, `edited` says what became of them.
+    - Each block of an assistant's thinking becomes a `reasoning` message in front of its message.
+    - An assistant message without text and calls is left out, since no client was shown one.
+    - A result that is no success has its text in `error` too. A result with media has parts. If a person has edited the
+      call's arguments, the result has them (`edited`).
     """
     return [members for message in messages for members in _members(message)]
 
@@ -66,13 +66,13 @@ def _result(message: Message) -> Members:
 
 
 def edited(arguments: Members) -> Members:
-    """The members of a tool message that say to what a person has changed the call's arguments: one of our own, and
-    the same in `metadata`, since AG-UI's client takes out what the protocol does not name."""
+    """The members of a tool message that hold the edited arguments: a member of our own, and the same in `metadata`.
+    AG-UI's client removes members that the protocol does not name, but keeps `metadata`."""
     return {"editedArguments": arguments, "metadata": {"editedArguments": arguments}}
 
 
 def content_of(content: str | tuple[Part, ...]) -> str | list[Members]:
-    """What a message contains, as AG-UI has it."""
+    """A message's content as AG-UI has it."""
     if isinstance(content, str):
         return content
     return [_media(part) if isinstance(part, MediaPart) else {"type": "text", "text": part.text} for part in content]
@@ -82,6 +82,6 @@ def _media(part: MediaPart) -> Members:
     source: Members = {"type": part.source, "value": part.value}
     if part.mime_type is not None:
         source["mimeType"] = part.mime_type
-    elif part.source == "data":  # the protocol wants it here
+    elif part.source == "data":  # the protocol demands a type here
         source["mimeType"] = "application/octet-stream"
     return {"type": part.kind, "source": source}

@@ -1,4 +1,4 @@
-"""Messages that are only to be known: AG-UI's, without anything that would have to be carried out."""
+"""Messages that an agent only observes: AG-UI's messages without calls and results, so no run is needed."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from converters.parsing import read_object, step
 
 
 def parse_observed(body: bytes) -> tuple[Message, ...]:
-    """The messages of `{"messages": […]}`, by the rules of a run's input; other members are ignored.
+    """The messages of `{"messages": […]}`, read by the rules of a run's input. Other members are ignored.
 
-    Raises InvalidRequest, and nothing else, whatever the bytes are; also for tool calls and their results.
+    Raises only InvalidRequest, whatever the bytes are; also for tool calls and their results.
     """
     given = read_object(body).get("messages")
     only: dict[str, Any] = {"threadId": "observed", "runId": "observed", "messages": given}

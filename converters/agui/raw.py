@@ -1,4 +1,4 @@
-"""Whatever nobody else shows."""
+"""All events that no other converter claims."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from converters.wire import Frame, fit
 
 
 class Raw:
-    """Whatever nobody else claims, as RAW: the internal event's JSON, without its run and its time, and without its
-    lane where that is the root."""
+    """All other events as RAW: the internal event's JSON without its run and time, and without its lane if that is the
+    root."""
 
     claims = (Event,)
 

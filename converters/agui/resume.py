@@ -1,6 +1,6 @@
 """A client's answers to interrupts. Shape: ag-ui-protocol 1.0, ResumeEntry.
 
-What a payload must be depends on what the interrupt is, which only the engine knows: it is handed on as it came.
+A payload is handed on as it came. Only the engine knows the interrupt, and so what the payload must be.
 """
 
 from typing import Any
@@ -10,16 +10,16 @@ from converters.fields import an_object, list_at, needed_text, refuse
 from converters.parsing import step
 
 MOST_ANSWERS = 1_000
-"""More than calls can wait in one session."""
+"""Answers of one request at most. It is more than the calls that can wait in one session."""
 
 LONGEST_INTERRUPT_ID = 256
-"""Characters."""
+"""Characters of an interrupt's id at most."""
 
 
 def answers_of(members: dict[str, Any], name: str = "resume") -> tuple[Answer, ...]:
-    """The answers in the list `name` of the members, none where it is not there; the list is taken out.
+    """The answers in the list `name` of the members; none without such a list. Removes the list from the members.
 
-    Raises InvalidRequest with the path of what is wrong, such as `resume[2].status`; also for an interrupt that is
+    Raises InvalidRequest with the path of the wrong field, such as `resume[2].status`; also for an interrupt that is
     answered twice.
     """
     entries = list_at(members, name, MOST_ANSWERS)
@@ -35,7 +35,7 @@ def answers_of(members: dict[str, Any], name: str = "resume") -> tuple[Answer, .
 
 
 def _answer(entry: dict[str, Any], path: str) -> Answer:
-    # The protocol's own models take the second spelling everywhere.
+    # The protocol's own models accept `interrupt_id` too.
     name = "interrupt_id" if "interrupt_id" in entry and "interruptId" not in entry else "interruptId"
     interrupt_id = needed_text(entry, name, path)
     if len(interrupt_id) > LONGEST_INTERRUPT_ID:

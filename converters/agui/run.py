@@ -1,4 +1,4 @@
-"""How a run begins and ends."""
+"""The beginning and the end of a run."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,12 +23,12 @@ from converters.wire import Frame
 
 
 class Run:
-    """RUN_STARTED, RUN_FINISHED and RUN_ERROR; rounds, model calls and the final output are not shown.
+    """RUN_STARTED, RUN_FINISHED and RUN_ERROR. Rounds, model calls and the final output are not shown.
 
-    A success has no outcome and says in `result.status` how the run ended, and in `result.finishReason` that its answer
-    was cut; one that waits for a person or for an
-    operation has the outcome `interrupt`, a stop by the user the outcome `cancelled`, and both no result, because
-    clients drop a result that stands beside an outcome.
+    RUN_FINISHED has an outcome or a result, and never both: clients drop a result that stands beside an outcome.
+
+    - The outcome is `interrupt` if the run waits for a person or an operation, and `cancelled` if it was stopped.
+    - Every other run has a result. `result.status` says how it ended, and `result.finishReason` why its answer was cut.
     """
 
     claims = (AgentStart, AgentEnd, RunFailed, StepStart, StepEnd, ModelCallStart, FinalOutput)
@@ -48,8 +48,7 @@ class Run:
 
 
 def started(thread_id: str, run_id: str, parent_run_id: str | None = None) -> Frame:
-    """RUN_STARTED. The version is the one that this server speaks, not an echo of the client's; the
-    parent run is the client's own word."""
+    """RUN_STARTED. The version is this server's and not the client's. The parent run comes from the client."""
     members = {"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, "protocolVersion": "1.0"}
     return compose(members if parent_run_id is None else members | {"parentRunId": parent_run_id})
 

@@ -1,4 +1,4 @@
-"""What is told whole: the messages and the session's state."""
+"""Snapshots: the messages and the session's state, told whole."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,16 +15,15 @@ from converters.agui.messages_out import Members, edited, to_agui
 from converters.wire import TEXT_LIMIT, Frame, cut, server_sent, text_json, to_json
 
 SHORTEST = 500
-"""Bytes of JSON to which texts are cut at most where a snapshot is too large; after that messages are left out."""
+"""If a snapshot is too large, texts are cut, but not below so many bytes of JSON. After that messages are left out."""
 
 
 class Messages:
-    """The conversation as it stands, as MESSAGES_SNAPSHOT, and that an earlier part of it counts no more, as
-    CUSTOM `session_rewound`.
+    """The conversation as it stands as MESSAGES_SNAPSHOT, and a rewind as CUSTOM `session_rewound`.
 
-    Clients of before 1.0 know media as `binary` parts, no media in results and no `editedArguments`, and those of
-    them that have not shown it, in the request that is answered (`reasoning`) or in one of the session's, no reasoning
-    messages.
+    Clients from before 1.0 get media as `binary` parts, results without media, and no `editedArguments`. They get
+    reasoning messages only if a client has shown that it takes them: in the request that is answered (`reasoning`), or
+    in another request of the session.
     """
 
     claims = (MessagesSnapshot, Rewound)
@@ -41,7 +40,7 @@ class Messages:
 
 
 class StateSync:
-    """The session's state: whole as STATE_SNAPSHOT, and what changes as STATE_DELTA."""
+    """The session's state: the whole as STATE_SNAPSHOT, a change as STATE_DELTA."""
 
     claims = (StateSnapshot, StateDelta)
 
@@ -54,8 +53,8 @@ class StateSync:
 
 
 def snapshot(messages: Sequence[Message], *, reasoning: bool = False) -> Frame:
-    """MESSAGES_SNAPSHOT. Where it would be too large for a frame, long texts are cut, each with a note, and
-    if that is not enough, the oldest messages are left out. With `reasoning` a client of before 1.0 gets thinking."""
+    """MESSAGES_SNAPSHOT. If it is too large for a frame, long texts are cut, each with a note. If that is not enough,
+    the oldest messages are left out. With `reasoning` a client from before 1.0 gets thinking too."""
     shown = _fitting(to_agui(messages))
     older = [_before_1_0(each) for each in shown if reasoning or each["role"] != "reasoning"]
     frame = compose({"type": "MESSAGES_SNAPSHOT", "messages": shown})
@@ -93,7 +92,7 @@ def _fitting(messages: list[Members]) -> list[Members]:
     shown, sizes = list(messages), [len(to_json(each)) + 1 for each in messages]
     while sum(sizes) > TEXT_LIMIT and limit >= SHORTEST:
         for place, size in enumerate(sizes):
-            if size > limit:  # else nothing in it is longer
+            if size > limit:  # else no text in it is longer
                 shown[place] = _shortened(messages[place], limit)
                 sizes[place] = len(to_json(shown[place])) + 1
         limit //= 2
@@ -105,7 +104,7 @@ def _fitting(messages: list[Members]) -> list[Members]:
 
 
 def _shortened(members: Members, limit: int) -> Members:
-    """The message with no text longer than `limit` bytes of JSON."""
+    """The message, each of its texts cut to `limit` bytes of JSON."""
     found: Members = {}
     for name in ("content", "error"):
         value = members.get(name)
@@ -142,6 +141,5 @@ def _shortened_arguments(arguments: Members, limit: int) -> Members:
 
 
 def _note(size: int) -> Members:
-    """What stands in the place of arguments that are too large: cut, they would be no JSON any more, on which
-    clients fail."""
+    """A note in place of arguments that are too large. They are not cut, because clients fail on broken JSON."""
     return {"note": f"{size} characters of arguments, not shown here"}

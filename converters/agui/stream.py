@@ -18,14 +18,15 @@ TERMINAL: frozenset[type[Event]] = frozenset({AgentEnd, RunFailed})
 
 
 class AguiStream:
-    """The chain and the order of one reader. Synchronous; knows nothing of sockets.
+    """The chain and the order of one reader. It is synchronous and does no I/O.
 
-    `converters` are the user's own instances for this reader, in front of the standard ones. An event
-    whose converter raises is left out; the first such failure of a reader is logged. `reasoning`: the reader's own
-    request has shown that it takes `reasoning` messages; what the session's have shown comes with the events.
+    - converters: the user's own instances for this reader, in front of the standard ones. If one raises, its event is
+      left out, and the reader's first such failure is logged
+    - reasoning: the reader's own request has shown that it takes `reasoning` messages. The events tell whether other
+      requests of the session have
 
-    Every frame has an id (see `ids`). Events are counted from the first on, so a reader that comes back is
-    fed all that it had once more, and what that makes is thrown away.
+    Every frame has an id (see `ids`). Events are counted from the first on. So a reader that comes back is fed all
+    earlier events again, and their frames are thrown away.
     """
 
     def __init__(
@@ -47,11 +48,11 @@ class AguiStream:
 
     @property
     def finished(self) -> bool:
-        """Whether the terminal event was given out; nothing comes after it."""
+        """Whether the terminal event was given out. Nothing comes after it."""
         return self._order.state is State.OVER
 
     def feed(self, events: Sequence[Event]) -> bytes:
-        """The frames of the events, joined, each with its id; empty where they show nothing."""
+        """The frames of the events, joined, each with its id. Empty if the events show nothing."""
         convert, admit = self._chain.convert, self._order.admit
         number, size = self._number, 0
         out: list[bytes] = []
@@ -67,17 +68,17 @@ class AguiStream:
             out.append(b"id: %d.0\n" % number)
             for frame in frames:
                 admit(frame, out)
-            if len(out) != size + 2:  # it made none, or several
+            if len(out) != size + 2:  # the event made no frame, or several
                 out[size:] = [id_line(number, k) + data for k, data in enumerate(out[size + 1 :])]
             size = len(out)
         self._number = number
         if events and events[-1].__class__ in TERMINAL and not self.finished:
-            # Its converter failed, or showed nothing: a stream that merely stops is taken for a success.
+            # Its converter failed, or showed nothing. Clients would take a stream that only stops for a success.
             out += self._break_off(number)
         return b"".join(out)
 
     def rest(self, event: Event, frame: int) -> bytes | None:
-        """The next event's frames behind its frame number `frame`; None where it made no such frame."""
+        """The next event's frames behind its frame number `frame`. None if the event has no such frame."""
         whole = self.feed([event])
         if frame == WHOLE:
             return b""
@@ -87,9 +88,12 @@ class AguiStream:
         return after[2].partition(b"\n\n")[2]
 
     def rejoin(self, snapshot: Sequence[Event], number: int, *, marked: bool = True) -> bytes:
-        """Go on behind the event `number`, from a snapshot of the run up to it: what is open is ended, and what
-        the snapshot's events show follows. Only the last frame has an id (without `marked` not even that one),
-        so that a reader that is cut off before begins with them again."""
+        """Go on behind the event `number`, with a snapshot of the run up to it. Ends all open blocks; then the frames
+        of the snapshot's events follow.
+
+        Only the last frame has an id, and without `marked` none has. So a reader that is cut off before the last frame
+        gets the snapshot again.
+        """
         out: list[bytes] = []
         self._order.end_open(out)
         for event in snapshot:
@@ -106,8 +110,8 @@ class AguiStream:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """To be called when no event comes any more: RUN_ERROR `internal` where no terminal event was given
-        out, because clients take a stream that merely stops for a success."""
+        """Call this when no more events come. Without a terminal event so far, it gives RUN_ERROR `internal`, because
+        clients take a stream that only stops for a success."""
         return b"" if self.finished else b"".join(self._break_off(self._number + 1))
 
     def _break_off(self, number: int) -> list[bytes]:

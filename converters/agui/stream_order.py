@@ -1,17 +1,16 @@
-"""The order of an AG-UI stream: what may follow what.
+"""The order of an AG-UI stream: which frame may follow which.
 
-The rules, which AG-UI's client enforces by rejecting the whole run:
+AG-UI's client rejects the whole run if a rule is broken. The rules:
 
-1. RUN_STARTED comes first, once. (Where a run ends before it began, it is put in front.)
-2. Exactly one of RUN_FINISHED and RUN_ERROR comes last. Whatever is open then is ended before it.
-3. A block (text message, tool call, reasoning message, reasoning span, step, subagent) is opened by
-   an id that is not open, and continued and closed by one that is. A subagent's id is used once, and
-   its parent was started before it.
-4. A frame that is attributed to a subagent agrees with the owner of the block that it is about.
-5. To clients of before 1.0, blocks are sent one after another: opening one ends the one before. They
-   see nothing of subagents.
+1. RUN_STARTED comes first, once. If a run ends before it has begun, RUN_STARTED is put in front of its end.
+2. Exactly one of RUN_FINISHED and RUN_ERROR comes last. Open blocks are ended before it.
+3. A block is a text message, a tool call, a reasoning message, a reasoning span, a step or a subagent. It is opened by
+   an id that is not open, and continued and closed by one that is. A subagent's id is used once, and its parent was
+   started before.
+4. A frame of a subagent has the same owner as its block.
+5. Clients from before 1.0 get blocks one after another: opening one ends the one before. They see no subagents.
 
-A frame that breaks a rule is dropped, and the first such drop of a reader is logged.
+A frame that breaks a rule is dropped. The first such drop of a reader is logged.
 """
 
 import logging
@@ -27,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """Where a stream is: before RUN_STARTED, between it and the terminal event, after that."""
+    """The state of a stream: before RUN_STARTED, between it and the terminal frame, after that."""
 
     WAITING = auto()
     RUNNING = auto()
@@ -35,7 +34,7 @@ class State(Enum):
 
 
 class Act(Enum):
-    """What a frame does to the stream."""
+    """The effect of a frame on the stream."""
 
     BEGIN = auto()
     FINISH = auto()
@@ -53,7 +52,7 @@ MAY_FOLLOW: Mapping[State, frozenset[Act]] = {
 
 
 class Rule(NamedTuple):
-    """What a kind of frame does, to which kind of block, and under which name its ids are owned."""
+    """A kind of frame: its effect, its kind of block, and the name under which its ids have owners."""
 
     act: Act
     block: str = ""
@@ -99,7 +98,8 @@ ENDS: Mapping[str, tuple[str, str]] = {
     "step": ("STEP_FINISHED", "stepName"),
     "subagent": ("SUBAGENT_FINISHED", "subagentRunId"),
 }
-"""How each kind of block is ended, in the order in which open ones are: the innermost first."""
+"""The frame that ends each kind of block, and its id's member. Open blocks are ended in this order, the innermost
+first."""
 
 ONE_AT_A_TIME: Mapping[str, tuple[str, ...]] = {
     "text": ("text", "call", "reasoning", "span"),
@@ -107,11 +107,11 @@ ONE_AT_A_TIME: Mapping[str, tuple[str, ...]] = {
     "reasoning": ("text", "call", "reasoning"),
     "span": ("text", "call", "reasoning", "span"),
 }
-"""For clients of before 1.0: what must not be open when such a block is opened."""
+"""For clients from before 1.0: the blocks that must not be open when such a block is opened."""
 
 
 class Order:
-    """Lets through what may be sent; one per reader. `started` is this run's own RUN_STARTED."""
+    """Lets frames through that may be sent. Each reader has one. `started` is the run's own RUN_STARTED."""
 
     def __init__(self, started: Frame, dialect: Dialect) -> None:
         self.state = State.WAITING
@@ -123,9 +123,9 @@ class Order:
         self._warned = False
 
     def admit(self, frame: Frame, out: list[bytes]) -> None:
-        """Append to `out` what the frame makes the stream send: nothing, itself, or ends and itself."""
+        """Append to `out` what the stream sends for the frame: nothing, the frame, or ends of blocks and the frame."""
         rule = RULES.get(frame.kind)
-        # Most frames continue a block, and one can only be open while the run is.
+        # The quick way, for most frames. A block can be open only while the run is, so the state need not be checked.
         if rule is not None and rule.act is Act.CONTINUE and frame.owner is None:
             if frame.key in self._open[rule.block]:
                 out.append(frame.data)
@@ -140,7 +140,7 @@ class Order:
             out.append(frame.old if self._old and frame.old is not None else frame.data)
 
     def end_open(self, out: list[bytes]) -> None:
-        """Append to `out` the ends of whatever is open."""
+        """Append the ends of all open blocks to `out`."""
         self._end(tuple(ENDS), out)
 
     def _fits(self, frame: Frame, rule: Rule) -> bool:
@@ -157,9 +157,8 @@ class Order:
                 return True
 
     def _may_own(self, frame: Frame, rule: Rule) -> bool:
-        """Rule 4, and for subagents the rest of rule 3. Owners are remembered after a block is closed,
-        because the client goes on holding them against whoever opens the id again.
-        """
+        """Check rule 4, and for subagents the rest of rule 3. Owners are kept after a block is closed, because the
+        client compares them if the id is opened again."""
         if rule.block == "subagent" and rule.act is Act.OPEN:
             return frame.key not in self._subagents and (frame.ref is None or frame.ref in self._subagents)
         if not rule.owned_as:
@@ -173,7 +172,7 @@ class Order:
         return len(owners) < 2
 
     def _enter(self, frame: Frame, rule: Rule, out: list[bytes]) -> None:
-        """Take the step that the frame makes; what must be ended before it goes to `out`."""
+        """Change the state as the frame does. Append to `out` the ends that must come before it."""
         match rule.act:
             case Act.BEGIN:
                 self.state = State.RUNNING
@@ -205,7 +204,7 @@ class Order:
         for block in blocks:
             kind, name = ENDS[block]
             for key in reversed(self._open[block]):
-                # Only a step needs its owner here; elsewhere no owner means that of the block.
+                # Only a step names its owner here. For other blocks, no owner means the block's owner.
                 owner, value = key if isinstance(key, tuple) else (None, key)
                 members = {"type": kind, name: value} | ({} if owner is None else {"subagentRunId": owner})
                 if failed and block == "subagent":

@@ -1,4 +1,4 @@
-"""What came of the tool calls."""
+"""The results of tool calls."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,8 @@ from converters.wire import TEXT_LIMIT, Frame, cut, to_json
 
 
 class ToolResults:
-    """A tool's result, under the id of its own tool message: a text, or parts where it has media, which clients of
-    before 1.0 get only the text of. That a tool runs is not shown.
-    """
+    """A call's result, under the id of its tool message: a text, or parts if it has media. Clients from before 1.0 get
+    only the text. The start of a tool is not shown."""
 
     claims = (ToolResultStart, ToolResultEnd)
 

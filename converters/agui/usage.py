@@ -1,4 +1,4 @@
-"""What the model calls cost."""
+"""The cost of model calls."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from converters.wire import Frame
 
 
 class TokenUsage:
-    """What each model call cost, as CUSTOM `token_usage`; counts that are not known are left out."""
+    """The tokens of each model call as CUSTOM `token_usage`. Unknown counts are left out."""
 
     claims = (ModelCallEnd,)
 

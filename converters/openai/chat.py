@@ -1,8 +1,8 @@
 """One reader of a run: internal events in, an OpenAI chat completion out, streamed or whole.
 
-A stream is: the role, then deltas, then one chunk with a finish reason, then the usage where it was asked
-for, then `[DONE]`. A run that fails ends with one error frame and `[DONE]` instead. One that waits for a person or an
-operation says so in a text.
+A stream has this order: the role, deltas, one chunk with a finish reason, the usage if it was asked for, and `[DONE]`.
+The stream of a run that fails ends with one error frame and `[DONE]`. A run that waits for a person or an operation
+says so in a text.
 """
 
 import logging
@@ -26,17 +26,17 @@ logger = logging.getLogger(__name__)
 
 
 class ChatStream:
-    """The chain of one reader of a streamed answer. Synchronous; knows nothing of sockets.
+    """The chain of one reader of a streamed answer. It is synchronous and does no I/O.
 
-    - model: what the client asked for, which the answer repeats
-    - client_tools: names of the tools that the client runs itself; calls of all others stay hidden
-    - include_usage: whether the cost is told in a chunk of its own, at the end
-    - events: whether every other event of the run is shown, as `x_agent` of an empty chunk
-    - converters: the user's own instances for this reader, in front of the standard ones; see Adopted.
-      An event whose converter raises is left out; the first such failure of a reader is logged
-    - created: seconds since 1970; the present where it is None
-    - failure: how the run failed, None as long as it did not
-    - waiting: the ids of the calls that the run leaves to the client, once it has said so
+    - model: the model that the client asked for; the answer repeats it
+    - client_tools: names of the tools that the client runs itself; calls of other tools stay hidden
+    - include_usage: whether a chunk at the end tells the cost
+    - events: whether the run's other events are shown, each as `x_agent` of an empty chunk
+    - converters: the user's own instances for this reader, in front of the standard ones; see Adopted. If one raises,
+      its event is left out, and the reader's first such failure is logged
+    - created: seconds since 1970, now if it is None
+    - failure: how the run failed, None unless it did
+    - waiting: the ids of the calls that the run leaves to the client
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class ChatStream:
 
     @property
     def finished(self) -> bool:
-        """Whether `[DONE]` was given out; nothing comes after it."""
+        """Whether `[DONE]` was given out. Nothing comes after it."""
         return self._finished
 
     @property
     def begun(self) -> bool:
-        """Whether the model said something (text, reasoning, a call, a hidden one too), or the run is over:
-        there is no reason to hold the response's headers back any longer. An `x_agent` chunk is none."""
+        """Whether the model has said something (text, reasoning, a call, also a hidden one), or the run is over. Then
+        the response's headers need not be held back any longer. An `x_agent` chunk does not count."""
         return self._chunks.begun or self._finished
 
     def feed(self, events: Sequence[Event]) -> bytes:
-        """The chunks of the events, joined; empty where they show nothing."""
+        """The chunks of the events, joined. Empty if the events show nothing."""
         if self._finished or not events:
             return b""
         out = [self._open()]
@@ -88,7 +88,7 @@ class ChatStream:
                     out.append(frame.data)
             except Exception:
                 self._report(event)
-            # Not in a converter, which a user's own may stand in front of.
+            # This is not in a converter, because a user's own converter may take the event first.
             kind = event.__class__
             if kind is RequireExternalExecution:
                 self.waiting = event.call_ids  # type: ignore[attr-defined]
@@ -98,21 +98,21 @@ class ChatStream:
         return b"".join(out)
 
     def end(self) -> bytes:
-        """To be called when no event comes any more: the error frame `internal` where the run's end was not
-        given out, because a stream that merely stops is taken for a success by some clients."""
+        """Call this when no more events come. Without a terminal event so far, it gives the error frame `internal`,
+        because some clients take a stream that only stops for a success."""
         if self._finished:
             return b""
         return self.feed([RunFailed(run_id=self.run_id, code="internal", message=SENTENCES["internal"])])
 
     def heartbeat(self) -> bytes:
-        """A chunk that says nothing, for a silent stream. It is no comment, because the time-out of some
-        clients goes on through comments."""
+        """A chunk without content, for a silent stream. It is no comment, because comments do not stop the time-out of
+        some clients."""
         if self._finished:
             return b""
         return self._open() or self._chunks.empty()
 
     def rejoin(self, _snapshot: Sequence[Event], _number: int) -> bytes:
-        """To be called where events were missed, which no chunk can make up for: the stream fails."""
+        """Call this if events were missed. No chunk can replace them, so the stream fails."""
         return self.end()
 
     def _open(self) -> bytes:
@@ -127,8 +127,8 @@ class ChatStream:
             self.failure = event
             out.append(error_frame(event.code, event.message))
         else:
-            # Beside an approval it is not the client's turn yet. Calls that were left open by an earlier answer may be
-            # all that the run waits for: a client that is told `tool_calls` without a call does not know what to do.
+            # If an approval waits too, it is not the client's turn yet. The run may also wait only for calls of an
+            # earlier answer. Then `tool_calls` would come without a call, and the client could do nothing.
             calls = self._calls.release(self.waiting) if event.status == "client_tools" else []
             out += (frame.data for frame in calls)
             reason = "tool_calls" if calls else "stop" if event.cut is None else FINISH[event.cut]
@@ -152,11 +152,10 @@ class ChatStream:
 
 
 class ChatAnswer:
-    """One reader of a run whose client wants the answer whole.
+    """One reader of a run whose client wants the whole answer.
 
-    It puts together what a client would put together from the stream, so that both say the same, with the
-    user's own converters and without. Parameters as those of ChatStream; with `events`, they are listed in
-    the answer's `x_agent.events`.
+    It reads the stream as a client would, so both forms say the same, also with the user's own converters. Parameters
+    as for ChatStream. With `events`, the events are listed in the answer's `x_agent.events`.
     """
 
     def __init__(
@@ -192,22 +191,19 @@ class ChatAnswer:
 
     @property
     def failure(self) -> RunFailed | None:
-        """How the run failed: there is no answer then, and `body` must not be asked for."""
+        """How the run failed, or None. A failed run has no answer, so `body` must not be called."""
         return self._stream.failure
 
     def feed(self, events: Sequence[Event]) -> None:
-        """Take the events in."""
+        """Take the events."""
         self._read(self._stream.feed(events))
 
     def end(self) -> None:
-        """To be called when no event comes any more: a run without an end has failed as `internal`."""
+        """Call this when no more events come. A run without a terminal event has failed as `internal`."""
         self._read(self._stream.end())
 
     def body(self) -> bytes:
-        """The whole `chat.completion`, as JSON.
-
-        Raises RuntimeError where the run failed or is not over.
-        """
+        """The whole `chat.completion` as JSON. Raises RuntimeError if the run failed or is not over."""
         if self.failure is not None or not self.finished:
             raise RuntimeError("only a run that ended well has an answer")
         content, calls = "".join(self._content), self._calls
@@ -243,7 +239,7 @@ class ChatAnswer:
 
 
 def answer_id(run_id: str) -> str:
-    """The completion's id, by which the run can be found."""
+    """The completion's id. The run can be found by it."""
     return f"chatcmpl-{run_id}"
 
 

@@ -1,8 +1,12 @@
 """The bytes of a streamed chat completion. Shapes: OpenAI's Chat Completions, `chat.completion.chunk`.
 
-What clients were seen to break on, and what is therefore never sent: a chunk whose `choices` are
-missing or null, `"error": null`, a role on any delta but the first, usage on a chunk of its own before
-the last, and any line of an event but `data:`.
+Five things are never sent, because some clients break on them:
+
+- a chunk whose `choices` are missing or null
+- `"error": null`
+- a role on any delta but the first
+- usage on a chunk of its own before the last one
+- any line of an event but `data:`
 """
 
 from typing import Any
@@ -17,18 +21,18 @@ DONE = b"data: [DONE]\n\n"
 KIND = "chat.completion.chunk"
 
 BETWEEN = "\n\n"
-"""What is put between two blocks of text, so that their words do not run together."""
+"""It stands between two blocks of text, so that their words do not run together."""
 
 _BEFORE = b'"choices":[{"index":0,"delta":'
 _AFTER = b',"finish_reason":null}]'
 
 
 class Chunks:
-    """What the chunks of one answer share: one id, one time, one model.
+    """The chunks of one answer. They share one id, one time and one model.
 
     - created: seconds since 1970
-    - content, reasoning: the answer's text and its reasoning
-    - begun: whether anything was made that the model said
+    - content, reasoning: the pieces of the answer's text and of its reasoning
+    - begun: whether a chunk has been made of what the model said
     """
 
     def __init__(self, answer_id: str, created: int, model: str) -> None:
@@ -39,11 +43,11 @@ class Chunks:
         self.reasoning = Deltas(self, "reasoning_content")
 
     def before(self, delta: bytes) -> bytes:
-        """Everything up to and with the beginning of a delta."""
+        """The beginning of a chunk, up to and with the beginning of a delta."""
         return self._head + _BEFORE + delta
 
     def delta(self, delta: bytes) -> bytes:
-        """A chunk with this delta, JSON text."""
+        """A chunk with this delta, which is JSON text."""
         return self._head + _BEFORE + delta + _AFTER + b"}\n\n"
 
     def role(self) -> bytes:
@@ -51,15 +55,15 @@ class Chunks:
         return self.delta(b'{"role":"assistant","content":""}')
 
     def empty(self) -> bytes:
-        """A chunk that says nothing: it shows that the answer is still being worked on."""
+        """A chunk without content. It shows that the answer goes on."""
         return self.delta(b"{}")
 
     def aside(self, told: bytes) -> bytes:
-        """An empty chunk with `x_agent`, a JSON object that clients pass over."""
+        """An empty chunk with `x_agent`, a JSON object that clients ignore."""
         return self._head + _BEFORE + b"{}" + _AFTER + b',"x_agent":' + told + b"}\n\n"
 
     def finish(self, reason: str, about: dict[str, Any]) -> bytes:
-        """The one chunk with a finish reason, with what is told `about` the run."""
+        """The one chunk with a finish reason. `about` tells of the run."""
         choice = {"index": 0, "delta": {}, "finish_reason": reason}
         return self._head + to_json({"choices": [choice], "x_agent": about})[1:] + b"\n\n"
 
@@ -71,7 +75,7 @@ class Chunks:
 class Deltas:
     """Frames for the pieces of one member of the delta.
 
-    This is where nearly all frames come from, so all JSON but the text's own is written once a stream.
+    Nearly all frames come from here. So all JSON but the text's own is made once for a stream.
     """
 
     def __init__(self, chunks: Chunks, member: str) -> None:
@@ -81,8 +85,8 @@ class Deltas:
         self._key: str | None = None
 
     def frames(self, key: str, text: str) -> tuple[Frame, ...]:
-        """No frame for an empty text, one, or several where the text is too long for one. Where the key is
-        another than before, a blank line goes in front."""
+        """The frames of the text: none for an empty text, several for a long one. If the key is another than before, a
+        blank line stands in front."""
         if key != self._key:
             if not text:
                 return ()
@@ -108,7 +112,7 @@ def spell(before: bytes, text: str, after: bytes) -> tuple[Frame, ...]:
 
 
 class CallDeltas:
-    """Frames of one tool call, whose `index` counts the answer's calls from 0."""
+    """Frames of one tool call. `index` counts the answer's calls from 0."""
 
     def __init__(self, chunks: Chunks, index: int) -> None:
         self._chunks = chunks
@@ -117,7 +121,7 @@ class CallDeltas:
         self.argued = False
 
     def open(self, call_id: str, name: str) -> tuple[Frame, ...]:
-        """The first delta, the only one with the call's id, type and name."""
+        """The first delta. Only this one has the call's id, type and name."""
         function = {"name": name, "arguments": ""}
         call = {"index": self._index, "id": call_id, "type": "function", "function": function}
         return (Frame(KIND, self._chunks.delta(to_json({"tool_calls": [call]}))),)
@@ -136,5 +140,5 @@ def body_of(data: bytes) -> bytes:
 
 
 def read_frame(data: bytes) -> Any:
-    """The JSON in a server-sent event. Raises ValueError where it is none."""
+    """The JSON in a server-sent event. Raises ValueError if it is no JSON."""
     return orjson.loads(body_of(data))

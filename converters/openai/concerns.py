@@ -1,4 +1,4 @@
-"""The list: which converters a reader of chat completions has, one per concern."""
+"""The converters of a reader of chat completions, one for each concern."""
 
 from collections.abc import Sequence
 
@@ -36,7 +36,7 @@ class Text:
 
 
 class Reasoning:
-    """Reasoning, as `reasoning_content`: the member that DeepSeek introduced and clients read."""
+    """Reasoning as `reasoning_content`. DeepSeek introduced the member, and clients read it."""
 
     claims = (ThinkingStart, ThinkingDelta, ThinkingEnd)
 
@@ -48,9 +48,8 @@ class Reasoning:
 
 
 class Rest:
-    """Whatever has no OpenAI shape, as `x_agent`: the event of AG-UI that it is there (see converters.agui), such as
-    TOOL_CALL_RESULT, CUSTOM `token_usage` and RAW. Hidden unless it was asked for.
-    """
+    """Events without a shape at OpenAI, each as its AG-UI event in `x_agent` (see converters.agui): TOOL_CALL_RESULT,
+    CUSTOM `token_usage`, RAW and so on. They are hidden unless the client has asked for them."""
 
     claims = (Event,)
 
@@ -66,12 +65,12 @@ class Rest:
 
 
 class Calls:
-    """Calls of the client's own tools, as `tool_calls` with dense indexes, once they wait for the client.
+    """Calls of the client's own tools, as `tool_calls` with indexes from 0, once they wait for the client.
 
-    Until then they are held back: arguments may break off, and what was streamed some clients run, whatever comes
-    behind it. Which calls were accepted is known when the run says what waits. One that was answered here instead goes
-    where the server's calls go: those are not the client's to run, nor text, which models would imitate. A call is
-    told apart by its name.
+    Until then they are held back. Arguments may break off, and some clients run a call that was streamed, whatever
+    comes behind it. The run tells at its end which calls wait. A call that was answered here instead is shown as the
+    server's own calls are. Those are never shown as `tool_calls`, because the client must not run them. They are not
+    shown as text either, because models would imitate it. A call is the client's if its tool's name is.
     """
 
     claims = (ToolCallStart, ToolCallDelta, ToolCallEnd, ToolResultEnd)
@@ -84,8 +83,8 @@ class Calls:
 
     def convert(self, event: Event) -> Sequence[Frame]:
         if isinstance(event, ToolCallStart):
-            # Also for a call that is hidden: a failure from here on must not look like one that a client
-            # may try again by itself, because the tool may have had an effect.
+            # Also for a hidden call: the tool may have an effect from here on, so a later failure must not look like
+            # one after which the client may send the request again.
             self._chunks.begun = True
             if event.name in self._client_tools:
                 self._held[event.call_id] = [event]
@@ -100,7 +99,7 @@ class Calls:
         return self._rest.convert(event)
 
     def release(self, call_ids: Sequence[str]) -> list[Frame]:
-        """The frames of those of these calls that are held back; none where the client knows them already."""
+        """The frames of these calls, as far as they are held back. The client knows the others already."""
         frames: list[Frame] = []
         held = [self._held.pop(call_id) for call_id in call_ids if call_id in self._held]
         for index, (start, *rest) in enumerate(held):
@@ -110,12 +109,12 @@ class Calls:
             for each in rest:
                 frames += call.argue(each.text) if isinstance(each, ToolCallDelta) else ()
             if not call.argued:
-                frames += call.argue("{}")  # no JSON at all would break the client's parser
+                frames += call.argue("{}")  # the client's parser breaks on an empty text
         return frames
 
 
 class Ends:
-    """The run's end is the stream's to write, whatever a user's converter made of it."""
+    """Shows nothing of the run's end. The stream writes the end itself."""
 
     claims = (AgentEnd, RunFailed)
 
@@ -124,9 +123,10 @@ class Ends:
 
 
 class Adopted:
-    """A user's own converter, which makes AG-UI frames as everywhere: those of text and of reasoning become
-    deltas, and all others are shown as `x_agent` where that was asked for. So nothing that a user makes can
-    break an OpenAI client, and a converter that masks text masks it here too.
+    """A user's own converter. It makes AG-UI frames here too.
+
+    Its frames of text and reasoning become deltas. Its other frames are shown as `x_agent`, if that was asked for. So a
+    user's frame cannot break an OpenAI client, and a converter that masks text masks it here too.
     """
 
     def __init__(self, converter: Converter, chunks: Chunks, shown: bool) -> None:
@@ -137,7 +137,7 @@ class Adopted:
         self._deltas = {"TEXT_MESSAGE_CONTENT": chunks.content, "REASONING_MESSAGE_CONTENT": chunks.reasoning}
 
     def convert(self, event: Event) -> Sequence[Frame]:
-        """The frames. Raises what Checked does, and ValueError or TypeError for a frame that holds no object."""
+        """The frames. Raises as Checked does, and ValueError or TypeError for a frame that holds no object."""
         return [made for frame in self._checked.convert(event) if frame.data for made in self._adopt(frame)]
 
     def _adopt(self, frame: Frame) -> Sequence[Frame]:

@@ -1,7 +1,7 @@
-"""A chat completion request as what the engine takes. Shapes: OpenAI's Chat Completions.
+"""A chat completion request as the engine's input. Shapes: OpenAI's Chat Completions.
 
-Whatever SDKs send by themselves is accepted, unknown members included; what cannot be honoured is refused
-by name (see `options`).
+All that SDKs send by themselves is accepted, unknown members too. A request that cannot be fulfilled is refused by the
+member's name (see `options`).
 """
 
 from collections.abc import Iterable
@@ -22,12 +22,11 @@ from converters.parsing import read_object
 class ChatRequest:
     """A request for a completion.
 
-    - agent: who is to answer, which is the request's `model`
+    - agent: the agent that must answer: the request's `model`
     - stream, include_usage: whether the answer is streamed, and whether its stream ends with the cost
-    - events: whether the run's other events are to be shown (`x_agent.events`)
+    - events: whether the run's other events are shown (`x_agent.events`)
     - input: the body as the whole conversation
-    - trailing: the messages after the assistant's last one, which are what is new to a session that the
-      server keeps; see `news`
+    - trailing: the messages after the assistant's last one; they are new to a session that the server keeps (`news`)
     - answered: the ids of the tool calls that trailing tool messages answer, in order
     """
 
@@ -40,14 +39,14 @@ class ChatRequest:
     answered: tuple[str, ...]
 
     def news(self, stem: str) -> tuple[Message, ...]:
-        """The trailing messages, those of the user and of tools under ids that begin with the stem."""
+        """The trailing messages. The ids of the user's and the tools' messages begin with the stem."""
         return _under(stem, self.trailing)
 
     def under(self, stem: str) -> tuple[Message, ...]:
-        """All messages, those of the user and of tools under ids that begin with the stem.
+        """All messages. The ids of the user's and the tools' messages begin with the stem.
 
-        A person may say the same thing twice: by its place and content it would pass for a message of an
-        earlier request that was as short. Instructions go by their texts.
+        The stem tells apart equal texts of two requests. A person may say the same twice, and an id made only of place
+        and text would be that of the earlier message. Instructions are known by their texts.
         """
         return _under(stem, self.input.messages)
 
@@ -60,10 +59,10 @@ def _under(stem: str, messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def parse_chat(body: bytes) -> ChatRequest:
-    """The body of a request. How long it may be is the caller's to say.
+    """Read the body of a request. The caller bounds its length.
 
-    Raises InvalidRequest, and nothing else, whatever the bytes are: message and `param` are bounded, and
-    `param` is the path of the field.
+    Raises only InvalidRequest, whatever the bytes are. Its message and `param` are bounded; `param` is the path of the
+    field.
     """
     members = read_object(body)
     agent = needed_text(members, "model")

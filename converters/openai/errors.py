@@ -1,7 +1,7 @@
 """A run's failure in the middle of a stream, in OpenAI's shape.
 
-A stream whose status went out already can only say it in a frame of its own, which OpenAI's clients
-raise as an error. What fails earlier is an HTTP status, which is not made here.
+The HTTP status has gone out by then, so the failure is told in a frame of its own. OpenAI's clients raise it as an
+error. An earlier failure becomes an HTTP status, which is not made here.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ TYPES: Mapping[Code, str] = {
     "queue_full": "rate_limit_error",
     "model_quota": "rate_limit_error",
 }
-"""OpenAI's word for the class of each code; every other code is a `server_error`."""
+"""OpenAI's word for the class of each code. Every other code is a `server_error`."""
 
 
 def error_frame(code: Code, message: str) -> bytes:
-    """One server-sent event `{"error": {"message", "type", "param", "code"}}`; `param` is null, since no
-    field of the request is to blame any more."""
+    """One server-sent event `{"error": {"message", "type", "param", "code"}}`. `param` is null, because the failure
+    comes from no field of the request."""
     error = {
         "message": shorten(message, LONGEST_MESSAGE),
         "type": TYPES.get(code, "server_error"),

@@ -1,7 +1,7 @@
-"""What a chat completion request asks for beside its messages, and what of it is refused.
+"""The options of a chat completion request, and those that are refused.
 
-What cannot be honoured is refused by name, because a client that asked for it would otherwise misread the
-answer. Members that nobody here knows are passed over: they are hints, or another provider's.
+An option that cannot be fulfilled is refused by its name. Otherwise a client that asked for it would misread the
+answer. Unknown members are ignored: they are hints, or another provider's options.
 """
 
 from typing import Any
@@ -28,14 +28,14 @@ _TAKEN: dict[str, tuple[tuple[Any, ...], str]] = {
     "functions": (_NOTHING, "functions are not supported any more; use 'tools'."),
     "function_call": ((None,), "function_call is not supported any more; use 'tool_choice'."),
 }
-"""For each member that cannot be honoured: the values that ask for nothing, and what is said of any other."""
+"""For each option that cannot be fulfilled: the values that ask for nothing, and the error for any other value."""
 
 
 def refuse_the_impossible(members: Members) -> None:
-    """Raises InvalidRequest for the first member that asks for what cannot be done."""
+    """Raises InvalidRequest for the first option that cannot be fulfilled."""
     for name, (harmless, why) in _TAKEN.items():
         value = members.get(name)
-        # The type too, because True equals 1 and False equals 0.
+        # Compare the type too, because True equals 1 and False equals 0.
         if not any(type(value) is type(each) and value == each for each in harmless):
             raise refuse(name, why)
     asked = members.get("stream_options")
@@ -44,9 +44,9 @@ def refuse_the_impossible(members: Members) -> None:
 
 
 def options_of(members: Members) -> ModelOptions:
-    """How the model is to sample. Raises InvalidRequest for what is out of range.
+    """How the model must sample. Raises InvalidRequest for a value out of range.
 
-    Of the two bounds of an answer's length, `max_completion_tokens` counts where both are given.
+    If both bounds of an answer's length are given, `max_completion_tokens` counts.
     """
     bound = integer_at(members, "max_tokens", 1, MOST_TOKENS)
     newer = integer_at(members, "max_completion_tokens", 1, MOST_TOKENS)

@@ -1,4 +1,4 @@
-"""An answer that was given before, told again: its messages as the events that a stream of it is made of."""
+"""An answer that was given before, told again as the events of a stream."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -7,8 +7,8 @@ from agent_core.retold import said
 
 
 def unfolded(events: Sequence[Event]) -> Iterable[Event]:
-    """The events, with what an earlier run has answered in the place of the snapshot that tells of it: a chat
-    completion has no history, only an answer."""
+    """The events. A snapshot is replaced by the events of the answer that it tells, because a chat completion has no
+    history but only an answer."""
     if not any(event.__class__ is MessagesSnapshot for event in events):
         return events
     return _unfolded(events)

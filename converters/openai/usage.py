@@ -1,4 +1,4 @@
-"""What a run cost, as OpenAI's usage object."""
+"""The cost of a run as OpenAI's usage object."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,8 @@ from agent_core.usage import Usage
 def usage_of(usages: Sequence[Usage]) -> dict[str, Any]:
     """The sums over all models, in tokens.
 
-    The three counts are always integers, because clients demand them: zero where no provider reported
-    one. A total that is missing is taken as input and output together. The details are there only where
-    they are known.
+    The three counts are always integers, because clients demand them: 0 if no provider reported one. A missing total
+    counts as the sum of input and output. The details are there only if they are known.
     """
     prompt = sum(each.input_tokens or 0 for each in usages)
     completion = sum(each.output_tokens or 0 for each in usages)
