@@ -12,19 +12,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from app.errors import error_answer
 
 TRANSPORT = "ostinato.transport"
-"""The ASGI extension whose `transport` is the one of the request's connection."""
+"""The ASGI extension that holds the `transport` of the request's connection."""
 
 REQUEST_SECONDS = 10.0
 """How long a request may take to arrive, headers and body, from the first byte (or from connecting)."""
 
 LARGEST_HEAD = 64 * 1024
-"""Bytes behind the first piece of a request that bring nothing of a body: its line and its headers, or its trailers.
-What a complete request may have is less, and HeaderLimit's to say. h11 has the same bound."""
+"""Bytes in a row that bring nothing of a body: a request's line and headers, or its trailers. HeaderLimit says what a
+complete request may have, which is less. h11 has the same bound."""
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. A request that does not arrive in time, or whose headers do not end, closes it; idle ones are
-    uvicorn's to close."""
+    """One connection. It is closed where a request does not arrive in time, or its headers do not end. Idle ones are
+    uvicorn's to close.
+
+    The parent is not public, but uvicorn has no setting for these bounds, and an ASGI application sees a request only
+    when its headers have ended. tests/app/test_private_parts.py has the list of what is used of it.
+    """
 
     request_seconds = REQUEST_SECONDS
     _deadline: asyncio.TimerHandle | None = None

@@ -48,15 +48,20 @@ class ListenError(OSError):
 
 
 class Server(uvicorn.Server):
-    """Serves the app of `create_app`; `settings` are the app's. `ready` is called when it listens."""
+    """Serves the app of `create_app`; `settings` are the app's. `ready` is called when it listens.
+
+    uvicorn documents neither `startup` and `shutdown` nor what they use of it here, and has no other way to drain
+    before the socket is closed. tests/app/test_private_parts.py has the list.
+    """
 
     def __init__(self, app: FastAPI, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
         self.app = app
         self._ready = ready
         self.settings = settings
         self.refusal: StoreError | None = None
-        # Otherwise sse-starlette ends all streams at SIGTERM, before the runs behind them have ended.
-        AppStatus.enable_automatic_graceful_drain = False
+        # On import, sse-starlette replaces uvicorn's handler of signals: at SIGTERM it would end all streams before
+        # the runs behind them have ended.
+        AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
         super().__init__(
             uvicorn.Config(
                 app,
@@ -123,9 +128,7 @@ class Server(uvicorn.Server):
 
     def _abort_connections(self) -> None:
         for connection in list(self.server_state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None:
-                transport.abort()
+            connection.transport.abort()
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

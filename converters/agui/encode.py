@@ -5,12 +5,12 @@ the tests hold against the protocol's models. `frame` checks, and is for everybo
 """
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 import orjson
 from ag_ui.core import BaseEvent
 from ag_ui.core import Event as AguiEvent
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from agent_core.messages import well_formed
 from converters.wire import FRAME_LIMIT, TEXT_LIMIT, Frame, Key, server_sent, split, text_json, to_json
@@ -45,9 +45,7 @@ _REFS = {
     "SUBAGENT_STARTED": "parentSubagentRunId",
 }
 
-_MODELS: Mapping[str, type[BaseEvent]] = {
-    get_args(model.model_fields["type"].annotation)[0].value: model for model in get_args(get_args(AguiEvent)[0])
-}
+_EVENTS: TypeAdapter[AguiEvent] = TypeAdapter(AguiEvent, config=ConfigDict(defer_build=True))
 
 _DELTAS = ("TEXT_MESSAGE_CONTENT", "TOOL_CALL_ARGS", "REASONING_MESSAGE_CONTENT")
 
@@ -62,15 +60,8 @@ def frame(event: Mapping[str, Any] | BaseEvent) -> Frame:
     Raises ValueError for an event that AG-UI does not have or that lacks a member, for a CHUNK
     shorthand (send START, CONTENT and END), and for one of more than FRAME_LIMIT bytes.
     """
-    if isinstance(event, BaseModel):
-        model = event
-    else:
-        kind = event.get("type")
-        kind = getattr(kind, "value", kind)
-        if not isinstance(kind, str) or kind not in _MODELS:
-            raise ValueError("an AG-UI event has a `type` that the protocol knows")
-        # Through JSON, because the models refuse a lone surrogate, which is to be replaced instead.
-        model = _MODELS[kind].model_validate(orjson.loads(to_json(dict(event))))
+    # Through JSON, because the models refuse a lone surrogate, which is to be replaced instead.
+    model = event if isinstance(event, BaseModel) else _EVENTS.validate_python(orjson.loads(to_json(dict(event))))
     members = model.model_dump(by_alias=True)
     members["type"] = getattr(members["type"], "value", members["type"])
     if members["type"].endswith("_CHUNK"):

@@ -1,9 +1,11 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 
+import aiohttp
+import httpx
 import pytest
 
 from agent_core.errors import ModelError
@@ -263,3 +265,28 @@ def test_a_server_without_a_provider_does_not_load_the_http_stack() -> None:
         "sys.exit(' '.join({'httpx', 'aiohttp', 'httpx_aiohttp'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr == "\n"
+
+
+async def test_a_body_is_read_from_aiohttp_itself_as_long_as_httpx_aiohttp_shows_its_response() -> None:
+    async with ScriptedUpstream(says("Hi")) as up, HttpClient(PATIENT) as http:
+        client = await http._client(up.base_url)
+        response = await client.post(f"{up.base_url}/x", {}, b"{}")
+        assert module.BODY in response.extensions, "each read costs more through httpx"
+        await response.aclose()
+
+
+async def test_a_body_comes_through_httpx_where_aiohttps_response_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(httpx.AsyncByteStream):
+        def __init__(self, response: aiohttp.ClientResponse) -> None:
+            self._hidden = response
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in self._hidden.content.iter_any():
+                yield chunk
+
+        async def aclose(self) -> None:
+            self._hidden.close()
+
+    monkeypatch.setattr("httpx_aiohttp.transport.AiohttpResponseStream", Other)
+    async with ScriptedUpstream(answer(sse("1"), done())) as up, HttpClient(PATIENT) as http:
+        assert await read(http, up.base_url) == [b"1", b"[DONE]"]
