@@ -3,7 +3,7 @@
 Whatever the value is, only InvalidRequest is raised, with the path of the member.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 from agent_core.errors import InvalidRequest
@@ -35,9 +35,14 @@ def list_at(members: Members, name: str, most: int, path: str = "") -> list[Any]
         return []
     if not isinstance(value, list):
         raise refuse(step(path, name), "must be a list.")
-    if len(value) > most:
-        raise refuse(step(path, name), f"at most {most} are allowed, and there are {len(value)}.")
+    check_length(value, most, step(path, name))
     return value
+
+
+def check_length(items: Sized, most: int, path: str) -> None:
+    """Raises InvalidRequest where there are more than `most` items."""
+    if len(items) > most:
+        raise refuse(path, f"at most {most} are allowed, and there are {len(items)}.")
 
 
 def text_at(members: Members, name: str, path: str = "") -> str | None:

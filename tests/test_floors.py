@@ -22,6 +22,7 @@ OURS = frozenset(ALLOWED)
 BOUNDARY = {
     "agent_core.agent": "an agent, as the user writes it",
     "agent_core.aside": "work beside the event loop: the server parses bodies and makes frames there too",
+    "agent_core.clock": "times as clients read them",
     "agent_core.context": "what a tool and the instructions see",
     "agent_core.engine": "the verbs",
     "agent_core.errors": "what goes wrong",

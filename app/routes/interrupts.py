@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from agent_core.agent import Agent
+from agent_core.clock import iso
 from agent_core.errors import InvalidRequest
 from agent_core.events import AgentEnd, Custom, FinalOutput, RequireExternalExecution, RunFailed
 from agent_core.interrupts import ANSWER_IGNORED, Answer, Interrupt
@@ -28,7 +29,7 @@ from app.runs.respond import batches_of, events_of, failed_at_once, on_disconnec
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from app.services import services_of
 from converters.agui.dialect import Dialect
-from converters.agui.interrupts import interrupt_of, interrupts_of, iso
+from converters.agui.interrupts import interrupt_of, interrupts_of
 from converters.agui.resume import answers_of
 from converters.agui.stream import AguiStream
 from converters.fields import flag_at, text_at

@@ -4,12 +4,12 @@ A session that is somebody else's, a session that nobody has and an id that no s
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from agent_core.clock import iso
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message
 from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, SessionKey, is_title
@@ -169,8 +169,8 @@ def view(info: SessionInfo) -> dict[str, Any]:
     return {
         "id": info.session_id,
         "title": info.title,
-        "createdAt": _iso(info.created_at),
-        "updatedAt": _iso(info.updated_at),
+        "createdAt": iso(info.created_at),
+        "updatedAt": iso(info.updated_at),
     }
 
 
@@ -201,9 +201,3 @@ async def _optional_members(request: Request) -> Mapping[str, Any]:
 
 def _members_of(body: bytes) -> Mapping[str, Any]:
     return read_object(body) if body else {}
-
-
-def _iso(at: int) -> str:
-    """Milliseconds since the epoch as ISO 8601 in UTC."""
-    text = datetime.fromtimestamp(at // 1000, UTC).replace(microsecond=at % 1000 * 1000)
-    return text.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -5,7 +5,7 @@ more lenient than its models where clients are known to differ (see `tidy`).
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,18 +17,18 @@ from agent_core.context import ContextItem
 from agent_core.errors import InvalidRequest
 from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.run_input import RunInput
-from agent_core.tools.base import NAME_PATTERN, ToolSpec
+from agent_core.tools.base import ToolSpec
 from converters.agui.dialect import Dialect, client_word
 from converters.agui.lenient import tidy
 from converters.agui.messages_in import to_messages
 from converters.agui.resume import answers_of
 from converters.parsing import invalid, read_object, shorten, step
+from converters.tools import once_each, spec_of
 
 MOST_ERRORS = 20
 """How many errors of an input are told."""
 
 _TAGS = {"messages": "role", "content": "type", "source": "type"}
-_TOOL_NAME = re.compile(NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def parse_run_input(body: bytes) -> AguiRequest:
         input=RunInput(
             messages=tuple(messages.values()),
             places=tuple(messages),
-            tools=_tools(given.tools or ()),
+            tools=once_each(_tools(given.tools or ())),
             context=tuple(ContextItem(description=each.description, value=each.value) for each in given.context or ()),
             state=given.state,
             forwarded_props=given.forwarded_props,
@@ -89,25 +89,10 @@ def _check_id(value: str, pattern: re.Pattern[str], most: int, name: str) -> Non
         raise InvalidRequest(f"{name}: 1 to {most} of A-Z a-z 0-9 . _ : - are allowed.", name)
 
 
-def _tools(tools: Iterable[AguiTool]) -> tuple[ToolSpec, ...]:
-    specs: dict[str, ToolSpec] = {}
+def _tools(tools: Iterable[AguiTool]) -> Iterator[tuple[str, ToolSpec]]:
     for index, tool in enumerate(tools):
-        path = step(step("tools", index), "name")
-        if not _TOOL_NAME.fullmatch(tool.name):
-            raise InvalidRequest(f"{path}: 1 to 64 of A-Z a-z 0-9 _ - are allowed.", path)
-        if tool.name in specs:
-            raise InvalidRequest(f"{path}: two tools are named {tool.name}.", path)
-        parameters = _schema(tool.parameters, step(step("tools", index), "parameters"))
-        specs[tool.name] = ToolSpec(name=tool.name, description=tool.description, parameters=parameters)
-    return tuple(specs.values())
-
-
-def _schema(parameters: Any, path: str) -> Mapping[str, Any]:
-    if parameters is None or parameters == {}:
-        return {"type": "object", "properties": {}}
-    if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
-        raise InvalidRequest(f"{path}: must be a JSON Schema of type object.", path)
-    return {"type": "object", **parameters}
+        path = step("tools", index)
+        yield path, spec_of(tool.name, tool.description, tool.parameters, path)
 
 
 def _told(error: ValidationError, members: dict[str, Any]) -> InvalidRequest:

@@ -9,13 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_core.errors import InvalidRequest
-from converters.parsing import step
-
-MOST_MESSAGES = 1_000
-MOST_TOOLS = 128
-MOST_ITEMS = 10_000
-"""The most parts and tool calls in all messages together, and the most context entries: each item
-that is wrong costs time to report."""
+from converters.bounds import MOST_ITEMS, MOST_MESSAGES, MOST_TOOLS, check_items
+from converters.fields import check_length
 
 _ROLES = frozenset({"developer", "system", "user", "assistant", "tool", "reasoning", "activity"})
 _MEDIA = frozenset({"image", "audio", "video", "document"})
@@ -31,8 +26,7 @@ def tidy(members: dict[str, Any]) -> dict[str, Any]:
     _limit(members.get("tools"), MOST_TOOLS, "tools")
     _limit(members.get("context"), MOST_ITEMS, "context")
     if isinstance(messages, list):
-        if sum(map(_items, messages)) > MOST_ITEMS:
-            raise InvalidRequest(f"messages: at most {MOST_ITEMS} parts and tool calls are allowed.", "messages")
+        check_items(messages, ("content", "toolCalls", "tool_calls"))  # the models take the second spelling too
         members["messages"] = [_message(each) for each in messages]
     for tool in _objects(members.get("tools")):
         if tool.get("description") is None:
@@ -41,16 +35,8 @@ def tidy(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limit(value: object, most: int, name: str) -> None:
-    if isinstance(value, list) and len(value) > most:
-        raise InvalidRequest(f"{name}: at most {most} are allowed, and there are {len(value)}.", step("", name))
-
-
-def _items(message: object) -> int:
-    if not isinstance(message, dict):
-        return 0
-    # The models take the second spelling too.
-    lists = (message.get("content"), message.get("toolCalls"), message.get("tool_calls"))
-    return sum(len(each) for each in lists if isinstance(each, list))
+    if isinstance(value, list):
+        check_length(value, most, name)
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:

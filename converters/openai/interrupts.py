@@ -1,12 +1,15 @@
-"""What a run waits for outside, for clients that have no event for it: a text for people, a list for programs."""
+"""What a run waits for outside, for clients that have no event for it: a text for people, a list for programs.
+
+The rules are those of `converters.interrupts`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
 from agent_core.interrupts import Interrupt
-from converters.agui.interrupts import FAR, LARGEST_LIST, LONGEST_WORDS, arguments_of, iso
+from converters.interrupts import arguments_of, as_many_as_fit, expiry_of, words
 from converters.parsing import shorten
-from converters.wire import cut, to_json
+from converters.wire import to_json
 
 SHOWN_ARGUMENTS = 500
 """Bytes of a call's arguments that the text repeats."""
@@ -16,9 +19,9 @@ MOST_SHOWN = 10
 
 
 def words_for(waiting: Sequence[Interrupt], session_id: str, agent: str) -> str:
-    """What waits and how to answer, to be shown in place of an answer; empty where nothing waits.
+    """What waits and how to answer it, in place of an answer; empty where nothing waits.
 
-    A model reads it too where the client sends it back, so it says only what is true for both.
+    A client may send it back, and then a model reads it: so it says only what is true for both.
     """
     lines = [_line(each) for each in waiting[:MOST_SHOWN]]
     if len(waiting) > MOST_SHOWN:
@@ -39,15 +42,7 @@ def words_for(waiting: Sequence[Interrupt], session_id: str, agent: str) -> str:
 
 def listed(waiting: Sequence[Interrupt]) -> list[dict[str, Any]]:
     """The interrupts as `x_agent.interrupts` has them, as many as fit a frame."""
-    told: list[dict[str, Any]] = []
-    room = LARGEST_LIST
-    for each in waiting:
-        members = _members(each)
-        room -= len(to_json(members)) + 1
-        if room < 0:
-            break
-        told.append(members)
-    return told
+    return as_many_as_fit(waiting, _members)
 
 
 def _line(interrupt: Interrupt) -> str:
@@ -62,11 +57,11 @@ def _members(interrupt: Interrupt) -> dict[str, Any]:
         "kind": interrupt.kind,
         "callId": interrupt.call_id,
         "name": interrupt.name,
-        "message": cut(interrupt.message, LONGEST_WORDS),
+        "message": words(interrupt.message),
     }
     optional = {
         "arguments": arguments_of(interrupt),
-        "expiresAt": iso(interrupt.expires_at) if 0 < interrupt.expires_at < FAR else None,
+        "expiresAt": expiry_of(interrupt),
         "operationId": interrupt.operation_id or None,
         "waitId": interrupt.wait_id,
         "retryAfter": interrupt.retry_after,

@@ -6,11 +6,10 @@ from typing import Any
 import orjson
 
 from agent_core.messages import Message, ToolCall, plain
+from converters.bounds import MOST_MESSAGES, check_items
 from converters.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
-from converters.openai.parts import MOST_ITEMS, content_of, text_of
+from converters.openai.parts import content_of, text_of
 from converters.parsing import step
-
-MOST_MESSAGES = 1_000
 
 MOST_CALLS = 128
 """The most tool calls of one message."""
@@ -26,15 +25,8 @@ def messages_of(members: Members) -> tuple[Message, ...]:
     if not given:
         missing = members.get("messages") is None
         raise refuse("messages", "is missing." if missing else "there must be at least one message.")
-    if sum(map(_items, given)) > MOST_ITEMS:
-        raise refuse("messages", f"at most {MOST_ITEMS} parts and tool calls are allowed.")
+    check_items(given, ("content", "tool_calls"))
     return tuple(_message(index, each, step("messages", index)) for index, each in enumerate(given))
-
-
-def _items(message: object) -> int:
-    if not isinstance(message, dict):
-        return 0
-    return sum(len(each) for each in (message.get("content"), message.get("tool_calls")) if isinstance(each, list))
 
 
 def _message(index: int, value: object, path: str) -> Message:

@@ -6,11 +6,9 @@ from typing import Literal
 
 from agent_core.errors import InvalidRequest
 from agent_core.messages import MediaPart, Part, TextPart
+from converters.bounds import MOST_ITEMS
 from converters.fields import Members, an_object, list_at, needed_text, object_at, refuse, text_at
 from converters.parsing import step
-
-MOST_ITEMS = 10_000
-"""The most parts and tool calls in all messages together."""
 
 _SOUNDS = {"mp3": "audio/mpeg"}
 """The media types of sounds that are not named like their format."""

@@ -1,34 +1,31 @@
 """The tools that a chat completion request brings, which its client runs itself."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from agent_core.tools.base import NAME_PATTERN, ToolSpec
+from agent_core.tools.base import ToolSpec
+from converters.bounds import MOST_TOOLS
 from converters.fields import Members, an_object, flag_at, list_at, needed_text, object_at, refuse, text_at
 from converters.parsing import step
-
-MOST_TOOLS = 128
+from converters.tools import once_each, spec_of
 
 MODES = ("auto", "none", "required")
-
-_NAME = re.compile(NAME_PATTERN)
 
 
 def tools_of(members: Members) -> tuple[ToolSpec, ...]:
     """The tools, in order. Raises InvalidRequest for a kind other than function, for a name that providers
     refuse, and for one that comes twice."""
-    specs: dict[str, ToolSpec] = {}
+    return once_each(_tools(members))
+
+
+def _tools(members: Members) -> Iterator[tuple[str, ToolSpec]]:
     for index, each in enumerate(list_at(members, "tools", MOST_TOOLS)):
         path = step("tools", index)
         tool = an_object(each, path)
         if tool.get("type") not in (None, "function"):
             raise refuse(step(path, "type"), "only tools of type 'function' are available here.")
-        spec = _spec(object_at(tool, "function", path), step(path, "function"))
-        if spec.name in specs:
-            raise refuse(step(step(path, "function"), "name"), f"two tools are named {spec.name}.")
-        specs[spec.name] = spec
-    return tuple(specs.values())
+        inside = step(path, "function")
+        yield inside, _spec(object_at(tool, "function", path), inside)
 
 
 def strict_of(members: Members) -> frozenset[str]:
@@ -64,16 +61,5 @@ def _spec(function: dict[str, Any] | None, path: str) -> ToolSpec:
     if function is None:
         raise refuse(path, "is missing.")
     name = needed_text(function, "name", path)
-    if not _NAME.fullmatch(name):
-        raise refuse(step(path, "name"), "1 to 64 of A-Z a-z 0-9 _ - are allowed.")
     description = text_at(function, "description", path) or ""
-    return ToolSpec(name=name, description=description, parameters=_schema(function, path))
-
-
-def _schema(function: dict[str, Any], path: str) -> Mapping[str, Any]:
-    schema = object_at(function, "parameters", path)
-    if not schema:
-        return {"type": "object", "properties": {}}
-    if schema.get("type", "object") != "object":
-        raise refuse(step(path, "parameters"), "must be a JSON Schema of type object.")
-    return {"type": "object", **schema}
+    return spec_of(name, description, object_at(function, "parameters", path), path)
