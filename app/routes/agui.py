@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from agent_core.names import SessionKey
 from app.auth import user_of
-from app.limits import read_json
+from app.routes.common import read
 from app.runs.reattach import LAST_EVENT_ID, event_id, from_log, reattach
 from app.runs.respond import on_disconnect_of, streamed
 from app.runs.run import Manner
@@ -28,10 +28,9 @@ async def run_agent(request: Request) -> Response:
     request again, under the same `runId`, joins its run from the first event on while that is under way.
     """
     services = services_of(request)
-    settings = services.settings
     agent = services.roster.get(request.path_params.get("agent"))
     on_disconnect = on_disconnect_of(request, agent)
-    asked = await read_json(request, settings.body_limit, services.engine.aside, parse_run_input)
+    asked = await read(request, parse_run_input)
     key = SessionKey(user_id=user_of(request), session_id=asked.thread_id)
     if LAST_EVENT_ID in request.headers:
         event_id(request, LAST_EVENT_ID)  # a bad id is refused, also if there is no such run

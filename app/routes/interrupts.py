@@ -21,9 +21,7 @@ from agent_core.names import RUN_ID, SessionKey
 from agent_core.run_input import RunInput
 from app.agents import Roster
 from app.errors import NotFound, run_error_answer
-from app.limits import read_json
-from app.routes.sessions import found, json
-from app.routes.system import READ
+from app.routes.common import READ, found, json, read
 from app.runs.reattach import reattach
 from app.runs.respond import batches_of, events_of, failed_at_once, on_disconnect_of, streamed
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
@@ -74,7 +72,7 @@ async def resume(request: Request) -> Response:
     """
     key, _ = await found(request)
     services = services_of(request)
-    members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
+    members = await read(request, read_object)
     answers = answers_of(members, "answers")
     if not answers:
         raise InvalidRequest("answers: at least one is needed.", "answers")
@@ -99,7 +97,7 @@ async def bring_result(request: Request) -> Response:
     key, _ = await found(request)
     services = services_of(request)
     operation_id = request.path_params["operation_id"]
-    payload = _outcome(await read_json(request, services.settings.body_limit, services.engine.aside, read_object))
+    payload = _outcome(await read(request, read_object))
     for agent, pending in await _pending(request, key, services.roster.agents):
         answers = [
             Answer(interrupt_id=each.id, payload=payload, param=next(iter(payload)))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from time import time
 
-import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -22,6 +21,7 @@ from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
 from app.retries.chat_runs import find_or_begin
 from app.retries.repeats import Claim
+from app.routes.common import READ, json
 from app.runs.respond import batches_of, on_disconnect_of
 from app.runs.run import Attached
 from app.services import Services, services_of
@@ -67,16 +67,16 @@ async def chat_completions(request: Request) -> Response:
         raise
 
 
-@router.api_route("/models", methods=["GET", "HEAD"], response_model=None)
+@router.api_route("/models", methods=READ, response_model=None)
 async def models(request: Request) -> Response:
     """The agents, as OpenAI lists its models."""
     data = [_describe(agent) for agent in services_of(request).roster.agents]
-    return _json({"object": "list", "data": data})
+    return json({"object": "list", "data": data})
 
 
-@router.api_route("/models/{model:path}", methods=["GET", "HEAD"], response_model=None)
+@router.api_route("/models/{model:path}", methods=READ, response_model=None)
 async def model(request: Request) -> Response:
-    return _json(_describe(_agent(services_of(request), request.path_params["model"])))
+    return json(_describe(_agent(services_of(request), request.path_params["model"])))
 
 
 def _agent(services: Services, name: str) -> Agent:
@@ -190,7 +190,3 @@ def _client_timeout(request: Request) -> float:
 
 def _describe(agent: Agent) -> dict[str, object]:
     return {"id": agent.name, "object": "model", "created": STARTED, "owned_by": "ostinato"}
-
-
-def _json(value: object) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")

@@ -9,15 +9,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from agent_core.clock import iso
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message
-from agent_core.names import LONGEST_TITLE, RUN_ID, SESSION_ID, SessionKey, is_title
-from agent_core.stored import SessionInfo
+from agent_core.names import LONGEST_TITLE, RUN_ID, is_title
 from app.auth import user_of
 from app.errors import NotFound, WrongContentType
-from app.limits import read_json
-from app.routes.system import READ
+from app.routes.common import READ, found, json, key_of, known, number_of, read, view
 from app.services import services_of
 from converters.agui.messages_out import to_agui
 from converters.agui.observed import parse_observed
@@ -95,7 +92,7 @@ async def rename(request: Request) -> Response:
     """`{"title": …}`: the session with its new title."""
     key, _ = await found(request)
     services = services_of(request)
-    members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
+    members = await read(request, read_object)
     title = needed_text(members, "title").strip()
     if not is_title(title):
         raise InvalidRequest(
@@ -124,7 +121,7 @@ async def observe(request: Request) -> Response:
     key = key_of(request)
     services = services_of(request)
     agent = services.roster.get(request.query_params.get("agent"))
-    seen = await read_json(request, services.settings.body_limit, services.engine.aside, parse_observed)
+    seen = await read(request, parse_observed)
     count = await services.engine.observe(agent, seen, user_id=key.user_id, session_id=key.session_id)
     return json({"observed": count})
 
@@ -141,58 +138,10 @@ async def interrupt(request: Request) -> Response:
     return json({"interrupted": stopped})
 
 
-def key_of(request: Request) -> SessionKey:
-    """The session that the URL names, of this user. Raises NotFound for an id that no session can have."""
-    session_id = request.path_params["session_id"]
-    if not SESSION_ID.fullmatch(session_id):
-        raise NotFound
-    return SessionKey(user_id=user_of(request), session_id=session_id)
-
-
-async def found(request: Request) -> tuple[SessionKey, SessionInfo]:
-    """The session that the URL names, which must be in the store. Raises NotFound."""
-    key = key_of(request)
-    info = await services_of(request).engine.sessions.find(key)
-    if info is None:
-        raise NotFound
-    return key, info
-
-
-async def known(request: Request) -> SessionKey:
-    """The session that the URL names, which must be in the store or have a run. Raises NotFound."""
-    key = key_of(request)
-    return key if services_of(request).engine.under_way(key) else (await found(request))[0]
-
-
-def view(info: SessionInfo) -> dict[str, Any]:
-    """The session as clients see it."""
-    return {
-        "id": info.session_id,
-        "title": info.title,
-        "createdAt": iso(info.created_at),
-        "updatedAt": iso(info.updated_at),
-    }
-
-
-def json(value: object, status: int = 200) -> Response:
-    return Response(to_json(value), status_code=status, media_type="application/json")
-
-
-def number_of(request: Request, name: str, most: int) -> int | None:
-    """The number from 1 to `most` in the query; None without one. Raises InvalidRequest."""
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= most):
-        raise InvalidRequest(f"{name}: must be a whole number from 1 to {most}.", name)
-    return int(text)
-
-
 async def _optional_members(request: Request) -> Mapping[str, Any]:
     """The members of the body; none without a body, which then needs no content type."""
     if "content-type" in request.headers:
-        services = services_of(request)
-        return await read_json(request, services.settings.body_limit, services.engine.aside, _members_of)
+        return await read(request, _members_of)
     async for chunk in request.stream():
         if chunk:
             raise WrongContentType("The content type must be application/json.", param="content-type")

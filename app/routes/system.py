@@ -1,31 +1,29 @@
 """What is served here, and whether the server is well."""
 
-import orjson
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from agent_core.agent import Agent
 from agent_core.errors import RunError
+from app.routes.common import READ, json
 from app.routes.page import POLICY, page
 from app.services import services_of
 
 router = APIRouter()
-
-READ = ["GET", "HEAD"]
 
 
 @router.api_route("/agents", methods=READ, response_model=None)
 async def agents(request: Request) -> Response:
     """The agents: name, description, model, tools, and which one is the default."""
     roster = services_of(request).roster
-    return _json({"agents": [_describe(agent, agent is roster.default) for agent in roster.agents]})
+    return json({"agents": [_describe(agent, agent is roster.default) for agent in roster.agents]})
 
 
 @router.api_route("/healthz", methods=READ, response_model=None)
 async def healthz() -> Response:
     """200 as long as the process lives."""
-    return _json({"status": "ok"})
+    return json({"status": "ok"})
 
 
 @router.api_route("/readyz", methods=READ, response_model=None)
@@ -35,7 +33,7 @@ async def readyz(request: Request) -> Response:
     if services.runs.draining:
         raise RunError("draining")
     await services.health.check()
-    return _json({"status": "ready"})
+    return json({"status": "ready"})
 
 
 @router.api_route("/", methods=READ, response_model=None)
@@ -62,7 +60,3 @@ def _describe(agent: Agent, default: bool) -> dict[str, object]:
         "default": default,
         "tools": tools,
     }
-
-
-def _json(value: object) -> Response:
-    return Response(orjson.dumps(value), media_type="application/json")

@@ -10,9 +10,8 @@ from agent_core.errors import InvalidRequest, SessionExists
 from agent_core.messages import new_id
 from agent_core.names import SESSION_ID, SessionKey
 from app.errors import NotFound, Refusal
-from app.limits import read_json, read_lines
-from app.routes.sessions import found, json, key_of, view
-from app.routes.system import READ
+from app.limits import read_lines
+from app.routes.common import READ, found, json, key_of, read, view
 from app.services import Services, services_of
 from converters.fields import needed_text, text_at
 from converters.parsing import read_object
@@ -59,7 +58,7 @@ async def fork(request: Request) -> Response:
     """`{"messageId": …, "sessionId"?: …, "agent"?: …}`: a new session that goes on from that message."""
     key, _ = await found(request)
     services = services_of(request)
-    members = await read_json(request, services.settings.body_limit, services.engine.aside, read_object)
+    members = await read(request, read_object)
     message_id = needed_text(members, "messageId")
     session_id = text_at(members, "sessionId")
     if session_id is None:
