@@ -116,3 +116,15 @@ def test_a_server_sent_event_has_line_feeds_only_and_one_line_of_data() -> None:
     assert sent.endswith(b"\n\n")
     assert sent.count(b"\n") == 2
     assert b"\r" not in sent
+
+
+@pytest.mark.parametrize("number", [2**64 - 1, -(2**63), 2**64, -(2**63) - 1])
+def test_an_integer_that_no_client_reads_exactly_is_a_text(number: int) -> None:
+    fits = -(2**63) <= number < 2**64
+    assert json.loads(to_json({"n": number})) == {"n": number if fits else str(number)}
+
+
+def test_a_text_is_split_down_to_single_characters_and_no_further() -> None:
+    assert [json.loads(each) for each in split("äöü", 4)] == ["ä", "ö", "ü"]
+    assert [json.loads(each) for each in split("xy", 3)] == ["x", "y"]
+    assert split("x", 1) == [b'"x"']

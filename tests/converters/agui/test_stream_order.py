@@ -350,3 +350,16 @@ def test_the_state_is_over_after_the_terminal_event_only() -> None:
         order.admit(each, [])
         states.append(order.state)
     assert states == [State.WAITING, State.RUNNING, State.OVER]
+
+
+def test_whatever_is_open_can_be_ended_without_the_run_being_over() -> None:
+    order, out = make(), list[bytes]()
+    for members in (BEGIN, step("STARTED"), text("START"), text("CONTENT")):
+        order.admit(frame(members), out)
+    out.clear()
+    order.end_open(out)
+    assert [each["type"] for each in read(b"".join(out))] == ["TEXT_MESSAGE_END", "STEP_FINISHED"]
+    order.end_open(out)
+    assert len(out) == 2, "once"
+    order.admit(frame(FINISH), out)
+    assert read(out[-1])[0]["type"] == "RUN_FINISHED"

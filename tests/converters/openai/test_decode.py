@@ -399,3 +399,12 @@ def test_a_message_of_an_error_is_bounded_whatever_it_quotes() -> None:
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_chat(body)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, "is missing"), ({"messages": None}, "is missing"), ({"messages": []}, "at least one")]
+)
+def test_no_messages_are_missing_and_an_empty_list_has_too_few(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidRequest, match=told) as refused:
+        parse_chat(json.dumps({"model": "a", **given}).encode())
+    assert refused.value.param == "messages"

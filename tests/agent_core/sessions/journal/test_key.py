@@ -20,6 +20,9 @@ def test_a_short_key_is_refused_without_being_shown(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least 16 characters") as caught:
         read_key(tmp_path, "tooshort")
     assert "tooshort" not in str(caught.value)
+    with pytest.raises(ValueError, match="at least 16 characters"):
+        read_key(tmp_path, "x" * 15)
+    assert len(read_key(tmp_path, "x" * 16)) == 32
 
 
 @pytest.mark.parametrize("given", [None, "", "  "])
