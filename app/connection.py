@@ -1,7 +1,7 @@
-"""uvicorn's connection, with what it lacks: bounds on requests that do not come to an end.
+"""uvicorn's connection, with bounds on requests that do not end.
 
-Without them, a peer that connects and says nothing, or drips its headers or its body, is kept for ever, and one
-that sends headers without end fills the memory.
+Without bounds, a peer that connects and sends nothing is kept for ever, and so is one that sends its headers or body
+very slowly. A peer that sends headers without end fills the memory.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ TRANSPORT = "ostinato.transport"
 """The ASGI extension that holds the `transport` of the request's connection."""
 
 REQUEST_SECONDS = 10.0
-"""How long a request may take to arrive, headers and body, from the first byte (or from connecting)."""
+"""Seconds that a request may take to arrive, with headers and body, from its first byte or from the connection."""
 
 LARGEST_HEAD = 64 * 1024
-"""Bytes in a row that bring nothing of a body: a request's line and headers, or its trailers. HeaderLimit says what a
-complete request may have, which is less. h11 has the same bound."""
+"""Bytes in a row that belong to no body: a request's line and headers, or its trailers. HeaderLimit allows a complete
+request less. h11 has the same bound."""
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. It is closed where a request does not arrive in time, or its headers do not end. Idle ones are
-    uvicorn's to close.
+    """One connection. It is closed if a request does not arrive in time, or if its headers do not end. uvicorn closes
+    idle connections.
 
-    The parent is not public, but uvicorn has no setting for these bounds, and an ASGI application sees a request only
-    when its headers have ended. tests/app/test_private_parts.py has the list of what is used of it.
+    The parent is not public. But uvicorn has no setting for these bounds, and an ASGI application sees a request only
+    when its headers have ended. tests/app/test_private_parts.py lists the parts of the parent that are used.
     """
 
     request_seconds = REQUEST_SECONDS
@@ -77,7 +77,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._deadline is not None:  # the next request is on its way: from now on it can arrive
+        if self._deadline is not None:  # the next request has begun, and its time counts from now on
             self._arrived()
             self._expect()
 
@@ -90,7 +90,7 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     def _refuse(self) -> None:
-        """Close the connection, with an answer unless one is being given already."""
+        """Close the connection. Send an answer first, unless another answer has begun."""
         if self.cycle is None or self.cycle.response_complete:
             answer = error_answer({}, "invalid_request", "The request's headers do not end.", status=431)
             head = [b"HTTP/1.1 431 Request Header Fields Too Large", b"connection: close"]
@@ -101,10 +101,10 @@ class Connection(HttpToolsProtocol):
     def _late(self) -> None:
         self._deadline = None
         if self._unanswered():
-            self._expect()  # nothing more is read until the request before has its answer, which may be a long stream
+            self._expect()  # nothing is read until the request before has its answer, and that may be a long stream
         else:
             self.transport.close()
 
     def _unanswered(self) -> list[RequestResponseCycle]:
-        """The requests before the last one that have not got all of their answers."""
+        """The requests before the last one whose answers are not complete."""
         return [each for each in self._earlier if not each.response_complete]

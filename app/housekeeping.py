@@ -1,4 +1,4 @@
-"""Housekeeping: it deletes sessions that are too old or too many, and records that are over their time."""
+"""Housekeeping: it deletes sessions that are too old or too many, and records that have expired."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from agent_core.engine import Engine
 from app.settings import Settings
 
 FIRST = 5.0
-"""Seconds from the start to the first round: clients that wait for the server come first."""
+"""Seconds from the start to the first round, since clients that wait for the server come first."""
 
 EVERY = 600.0
 """Seconds between two rounds."""
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class Housekeeping:
-    """Deletes the sessions that `session_days` and `max_sessions` do not keep, never one with a run under way.
+    """Deletes the sessions that `session_days` and `max_sessions` do not keep, but never one with a run under way.
 
-    It calls `forget(user_id, session_id)` for each, to drop what else is kept of it.
+    It calls `forget(user_id, session_id)` for each, which drops the kept logs of the session's runs.
     """
 
     def __init__(self, engine: Engine, settings: Settings, forget: Callable[[str, str], None]) -> None:
@@ -43,7 +43,8 @@ class Housekeeping:
             await asyncio.wait({self._task})
 
     async def round(self) -> int:
-        """Delete what is not kept. Returns how many sessions. Raises RunError `store_unavailable`."""
+        """Delete these sessions and records once. Returns the number of sessions. Raises RunError
+        `store_unavailable`."""
         await self._engine.records.expire()
         if self._days is None and self._keep is None:
             return 0

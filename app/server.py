@@ -1,8 +1,13 @@
-"""uvicorn, with a shutdown that lets runs end and saves before it closes.
+"""uvicorn, with a shutdown that lets runs end and saves them before it closes.
 
-At SIGTERM or Ctrl-C: `/readyz` and new runs answer 503 while the socket still accepts, running runs
-get `drain_seconds`, the rest are cancelled and end with RUN_ERROR `draining`; only then are
-connections closed and the lifespan ended. A second Ctrl-C breaks all of this off.
+At SIGTERM or Ctrl-C it does this, in order:
+
+1. `/readyz` and new runs answer 503. The socket still accepts.
+2. Runs under way get `drain_seconds` to end.
+3. The others are stopped, and end with RUN_ERROR `draining`.
+4. Connections are closed, and the lifespan ends.
+
+A second Ctrl-C ends all of this early.
 """
 
 import asyncio
@@ -27,31 +32,31 @@ from app.telemetry import configure_logging
 BACKLOG = 2048
 
 UNREAD_SECONDS = 30
-"""How long a peer may leave what we sent unacknowledged before the kernel drops the connection."""
+"""Seconds that a peer may leave our data unacknowledged. Then the kernel drops the connection."""
 
 GC_ALLOCATIONS = 5_000
-"""Net allocations between two looks of the garbage collector at the youngest objects: streams make many
-that live for a moment and are freed without it."""
+"""Net allocations between two collections of the youngest objects. It is high because streams make many objects that
+live for a moment and are freed without the collector."""
 
 HASTE = 1.0
-"""Seconds that open runs get to say goodbye at a second Ctrl-C."""
+"""Seconds that open runs get at a second Ctrl-C, to save and to tell their clients."""
 
 CLOSING_SECONDS = 2
-"""How long connections get after the drain: everything is saved by then, and a client that never
-reads would keep the server open for ever."""
+"""Seconds that connections get after the drain. Everything is saved by then, and a client that never reads would keep
+the server open for ever."""
 
 logger = logging.getLogger(__name__)
 
 
 class ListenError(OSError):
-    """The address cannot be listened on; the text is one sentence."""
+    """The server cannot listen on the address. The text is one sentence."""
 
 
 class Server(uvicorn.Server):
-    """Serves the app of `create_app`; `settings` are the app's. `ready` is called when it listens.
+    """Serves the app of `create_app`. `settings` are the app's. It calls `ready` when it listens.
 
-    uvicorn documents neither `startup` and `shutdown` nor what they use of it here, and has no other way to drain
-    before the socket is closed. tests/app/test_private_parts.py has the list.
+    uvicorn does not document `startup` and `shutdown`, or the parts that they use here. But it has no other way to
+    drain before the socket is closed. tests/app/test_private_parts.py has the list of these parts.
     """
 
     def __init__(self, app: FastAPI, settings: Settings, ready: Callable[[], None] = lambda: None) -> None:
@@ -59,8 +64,8 @@ class Server(uvicorn.Server):
         self._ready = ready
         self.settings = settings
         self.refusal: StoreError | None = None
-        # On import, sse-starlette replaces uvicorn's handler of signals: at SIGTERM it would end all streams before
-        # the runs behind them have ended.
+        # On import, sse-starlette replaces uvicorn's handler of signals. At SIGTERM it would end all streams, though
+        # their runs still go on.
         AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
         super().__init__(
             uvicorn.Config(
@@ -81,9 +86,9 @@ class Server(uvicorn.Server):
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and leave what was imported out of every later garbage collection: it stays anyway.
+        """Start, and freeze the imported objects, so that no later garbage collection looks at them.
 
-        A store that cannot be opened is told in one sentence, and not as the traceback of a lifespan.
+        It opens the store first, so that a failure is told in one sentence and not as a lifespan's traceback.
         """
         storage = getattr(self.app.state, "storage", None)
         try:
@@ -106,7 +111,7 @@ class Server(uvicorn.Server):
             self._abort_connections()
         await super().shutdown(sockets)
         if self.force_exit:
-            # uvicorn leaves it out then, and the cancel of what the lifespan holds would be a traceback.
+            # uvicorn leaves the lifespan's end out then, and its cancelled task would show a traceback.
             with suppress(TimeoutError):
                 async with asyncio.timeout(HASTE):
                     await self.lifespan.shutdown()
@@ -115,11 +120,11 @@ class Server(uvicorn.Server):
         logger.info("draining for up to %g s", self.settings.drain_seconds)
         drain = asyncio.ensure_future(self.app.state.services.runs.drain(self.settings.drain_seconds))
         while not drain.done() and not self.force_exit:
-            # In steps, because the signal handler of a second Ctrl-C only sets a flag.
+            # Wait in steps, because the signal handler of a second Ctrl-C only sets a flag.
             await asyncio.wait({drain}, timeout=0.1)
         if not drain.done():
             drain.cancel()
-            # Even in haste, whoever is connected is told: it takes milliseconds.
+            # Connected clients are told also now, since it takes only milliseconds.
             await asyncio.wait({asyncio.ensure_future(self.app.state.services.runs.drain(0))}, timeout=HASTE)
             await asyncio.sleep(0.05)  # for the readers to write it
         await asyncio.wait({drain})
@@ -132,10 +137,8 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets on every address of the host; port 0 takes one free port for all of them.
-
-    Raises ListenError.
-    """
+    """Listening sockets on every address of the host. Port 0 takes one free port for all of them. Raises
+    ListenError."""
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
@@ -150,7 +153,7 @@ def bind(host: str, port: int) -> list[socket.socket]:
             failure = exc
             if exc.errno == errno.EADDRINUSE:
                 break
-    # `localhost` may have an IPv6 address on a machine without IPv6: one that works is enough.
+    # `localhost` may have an IPv6 address on a machine without IPv6, so one working address is enough.
     if sockets and (failure is None or failure.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)):
         return sockets
     for each in sockets:
@@ -166,7 +169,7 @@ def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Connections inherit it: without it a peer that stopped reading keeps its socket for ever.
+            # Connections inherit this. Without it, a peer that stopped reading would keep its socket for ever.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         listener.bind(address)
         listener.listen(BACKLOG)
@@ -192,11 +195,13 @@ def serve(
     sockets: Sequence[socket.socket] | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run the server until a signal ends it; `sockets` are from `bind`, made here where None; `ready` is called
-    when requests are taken.
+    """Run the server until a signal ends it.
 
-    The process then ends by that signal, as supervisors and shells expect, and without waiting for
-    the threads of synchronous tools. Raises ListenError, or StoreError if the store cannot be opened.
+    - sockets: from `bind`, made here if None
+    - ready: called when the server takes requests
+
+    The process then ends by that signal, as supervisors and shells expect. It does not wait for the threads of
+    synchronous tools. Raises ListenError, or StoreError if the store cannot be opened.
     """
     configure_logging(settings.log_level)
     listeners = list(sockets) if sockets is not None else bind(settings.host, settings.port)
@@ -204,7 +209,7 @@ def serve(
     try:
         server.run(sockets=listeners)
     except KeyboardInterrupt:
-        # uvicorn raises the signals it caught again when it has shut down; SIGTERM has ended us by now.
+        # uvicorn raises the signals that it caught again after its shutdown. SIGTERM has ended the process by now.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.raise_signal(signal.SIGINT)
     if server.refusal is not None:

@@ -1,4 +1,4 @@
-"""What the routes work with, made once when the server starts."""
+"""The services that routes use. They are made once, when the server starts."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from app.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """`converters` are the user's own factories: each is called once for every stream."""
+    """All services. `converters` are the user's own factories; each is called once for every stream."""
 
     settings: Settings
     roster: Roster
@@ -32,7 +32,7 @@ class Services:
 
 
 def services_of(request: Request) -> Services:
-    """The services of the app that a request came to."""
+    """The services of the request's app."""
     services = request.app.state.services
     assert isinstance(services, Services)
     return services

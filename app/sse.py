@@ -1,7 +1,7 @@
 """A reader of a run's log, through its own converters, as an SSE response.
 
-Everything that is ready goes out in one write. The separator is LF alone: AG-UI's client splits the
-stream at two line feeds and fails at CRLF.
+All frames that are ready go out in one write. Lines end with LF alone, because AG-UI's client splits the stream at two
+line feeds and fails at CRLF.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 
 class RunStream(EventSourceResponse):
-    """The response that streams a run. When it ends, however it ends, the run's reader is gone.
+    """The response that streams a run. The run's reader leaves when the response ends, however it ends.
 
     - ping: seconds between signs of life on a silent stream
     - stalled: seconds after which a client that takes nothing counts as gone
     - held: bytes that the wire has made already
-    - heartbeat: makes a sign of life; a comment where there is none
-    - rejoin: what the wire does where the reader missed events
+    - heartbeat: makes a sign of life, by default a comment
+    - rejoin: makes the bytes with which the wire goes on if the reader missed events
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class RunStream(EventSourceResponse):
             logger.info("run %s: the client does not read any more", self._served.run_id)
         finally:
             watch.close()
-            # Here and not in the generator: one that was never started has no finally.
+            # Not in the generator's own `finally`, because that does not run if the generator was never started.
             self._served.leave()
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:
-        # Not public, but each write goes through it and through nothing else. The parent's own arms a cancel scope for
-        # each, which costs a fifth of a run; the watch looks at one timestamp now and then. Without this hook, nobody
-        # would notice a client that does not read: tests/app/test_private_parts.py would.
-        # The stream and its pings are two senders: the time runs from the last write that went through.
+        # This method is not public, but every write goes through it. The parent's own arms a cancel scope for each
+        # write, which costs a fifth of a run; the watch only looks at one timestamp from time to time. If the parent no
+        # longer calls it, a client that does not read goes unnoticed, but tests/app/test_private_parts.py fails.
+        # The stream and its pings are two senders, so the time counts from the last write that went through.
         if not self._sending:
             self._sending_since = monotonic()
         self._sending += 1
@@ -89,10 +89,10 @@ class RunStream(EventSourceResponse):
 
 
 class StallWatch:
-    """Cancels a task whose current write has made no progress for `limit` seconds (a quarter more at most).
+    """Cancels a task if its current write makes no progress for `limit` seconds (at most a quarter more).
 
-    One timer, however many writes. Progress is a write that ends, or, where the transport is known, a
-    buffer that shrinks: a client that reads slowly but steadily is not gone.
+    One timer serves all writes. A write that ends is progress. So is a buffer that shrinks, if the transport is known:
+    a client that reads slowly but steadily is not gone.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class StallWatch:
         self._limit = limit
         self._since = since
         self._transport = transport
-        self._left = 0  # bytes in the buffer when it was looked at last
-        self._moved = 0.0  # when it was last seen to shrink
+        self._left = 0  # bytes in the buffer at the last look
+        self._moved = 0.0  # the time when the buffer was last seen to shrink
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(limit / 4, self._look)
 
@@ -147,11 +147,11 @@ async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | No
         if ended:
             return
         if source.behind:
-            await asyncio.sleep(0)  # a connection that is gone takes everything without waiting
+            await asyncio.sleep(0)  # a dead connection takes everything without waiting; let other tasks run
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
-    """The data in writes that are not too large; none of no data."""
+    """The data in pieces of at most WRITE bytes. No pieces if there is no data."""
     if len(data) <= WRITE:
         if data:
             yield data
@@ -161,7 +161,7 @@ def pieces(data: bytes) -> Iterator[bytes]:
 
 
 class _Ready(ServerSentEvent):
-    """An event whose bytes are ready."""
+    """An event whose bytes are made already."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()

@@ -1,21 +1,21 @@
-"""How much a request may bring, on every endpoint. What is beyond is refused; nothing is cut off silently."""
+"""Bounds of a request, the same on every endpoint. A request beyond them is refused, and nothing is cut silently."""
 
 from collections.abc import Iterable
 
 from converters.fields import refuse
 
 MOST_MESSAGES = 1_000
-"""Messages of one request."""
+"""Messages of one request at most."""
 
 MOST_ITEMS = 10_000
-"""Parts and tool calls in all messages together; also context entries. Each one that is wrong costs time to report."""
+"""Parts and tool calls in all messages together, at most; also context entries. Each wrong one costs time to report."""
 
 MOST_TOOLS = 128
-"""Tools of one request."""
+"""Tools of one request at most."""
 
 
 def check_items(messages: Iterable[object], lists: tuple[str, ...]) -> None:
-    """Raises InvalidRequest where the messages have more than MOST_ITEMS items in their lists of these names."""
+    """Raises InvalidRequest if the messages' lists of these names have more than MOST_ITEMS items together."""
     if sum(_items(message, lists) for message in messages) > MOST_ITEMS:
         raise refuse("messages", f"at most {MOST_ITEMS} parts and tool calls are allowed.")
 

@@ -1,6 +1,6 @@
-"""Reading the members of a JSON object that somebody else wrote. Null counts as not there.
+"""Reads the members of a JSON object that somebody else wrote. Null counts as a missing member.
 
-Whatever the value is, only InvalidRequest is raised, with the path of the member.
+Only InvalidRequest is raised, with the member's path, whatever the value is.
 """
 
 from collections.abc import Mapping, Sized
@@ -13,7 +13,7 @@ Members = Mapping[str, Any]
 
 
 def refuse(path: str, why: str) -> InvalidRequest:
-    """The error for what stands at the path."""
+    """The error for the value at the path."""
     return invalid(f"{path}: {why}", path)
 
 
@@ -29,7 +29,7 @@ def object_at(members: Members, name: str, path: str = "") -> dict[str, Any] | N
 
 
 def list_at(members: Members, name: str, most: int, path: str = "") -> list[Any]:
-    """The list, empty where it is not there; refused where it has more than `most` items."""
+    """The list, empty if it is missing. Refuses a list of more than `most` items."""
     value = members.get(name)
     if value is None:
         return []
@@ -40,7 +40,7 @@ def list_at(members: Members, name: str, most: int, path: str = "") -> list[Any]
 
 
 def check_length(items: Sized, most: int, path: str) -> None:
-    """Raises InvalidRequest where there are more than `most` items."""
+    """Raises InvalidRequest if there are more than `most` items."""
     if len(items) > most:
         raise refuse(path, f"at most {most} are allowed, and there are {len(items)}.")
 
@@ -53,7 +53,7 @@ def text_at(members: Members, name: str, path: str = "") -> str | None:
 
 
 def needed_text(members: Members, name: str, path: str = "") -> str:
-    """The text, which must be there and not be empty."""
+    """The text. It must be there and must not be empty."""
     value = text_at(members, name, path)
     if not value:
         raise refuse(step(path, name), "is missing." if value is None else "must not be empty.")

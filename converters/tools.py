@@ -1,7 +1,7 @@
-"""The tools that a request brings, which its client runs itself.
+"""The tools in a request. Its client runs them itself.
 
-1. A name has 1 to 64 of A-Z a-z 0-9 _ -, which is what providers take, and comes once.
-2. The parameters are a JSON Schema of type object. None, or an empty one, stands for no parameters.
+1. A name has 1 to 64 of A-Z a-z 0-9 _ -, as providers demand, and comes once.
+2. The parameters are a JSON Schema of type object. None, or an empty schema, stands for no parameters.
 """
 
 import re
@@ -23,7 +23,7 @@ def spec_of(name: str, description: str, parameters: object, path: str) -> ToolS
 
 
 def once_each(found: Iterable[tuple[str, ToolSpec]]) -> tuple[ToolSpec, ...]:
-    """The tools, in order, from pairs of a path and a tool. Raises InvalidRequest for a name that comes again."""
+    """The tools in order, from pairs of a path and a tool. Raises InvalidRequest for a name that comes twice."""
     specs: dict[str, ToolSpec] = {}
     for path, spec in found:
         if spec.name in specs:

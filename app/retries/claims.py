@@ -1,14 +1,22 @@
-"""Requests that name no session and may come again, as the store knows them: for all servers on it, and after a
-restart. What this process remembers by itself (`repeats.py`) is asked first.
+"""Claims: requests that name no session and may come again, kept in the store.
 
-A request with a key claims it before its run begins. A claim says which run it is, and belongs to its worker as long
-as that is alive; before the run's first call begins, it says that too. At the end the answer takes its place. So
-whoever comes with the same key is given the answer, waits for it, or, where the worker is gone, takes the claim over;
-but never where a call had begun, for nobody knows what it has done. A run that was stopped behind its first call leaves
-what it had done: the next run of the same request goes on from there.
+The store knows them for all servers on it, and after a restart. This process's own memory (`repeats.py`) is asked
+first.
 
-A request without a key is only put down when its first call begins, or when its client leaves early: before that there
-is nothing that must not be done twice.
+A request with a key claims the key before its run begins. The claim names the run, and belongs to the run's worker
+while that is alive. Before the run's first call begins, the claim is marked. At the end the answer takes the claim's
+place. So a second request with the same key has these ways:
+
+- It gets the answer if there is one.
+- It waits while the worker is alive.
+- It takes the claim over if the worker is gone and no call had begun.
+- It gets `worker_lost` if a call had begun, because nobody knows what the call has done.
+
+A run that was stopped after its first call leaves what it has done. The next run of the same request goes on from
+there.
+
+A request without a key is stored only when its first call begins, or when its client leaves early. Before that, nothing
+has been done that must not be done twice.
 """
 
 import asyncio
@@ -29,14 +37,14 @@ from app.retries.repeats import Claim, OtherBody
 from app.settings import Settings
 
 POLL, LONGEST_POLL = 0.1, 1.0
-"""Seconds between two looks at a claim that somebody else works on: the first, and the longest."""
+"""Seconds between two looks at a claim that another worker holds: the first wait, and the longest."""
 
 LATE = 60.0
-"""Seconds beyond its deadline after which a run that is still said to be under way is taken for lost."""
+"""Seconds after a run's deadline. If its claim still says that it is under way, assume the run lost."""
 
 
 class StillAnswered(Refusal):
-    """Another worker is answering the same request; it may come again."""
+    """Another worker is still answering the same request. The client may send it again."""
 
     code: Code = "session_busy_timeout"
 
@@ -59,10 +67,10 @@ class Claims:
 
     @asynccontextmanager
     async def turn(self, claim: Claim) -> AsyncGenerator[None, None]:
-        """For the same request in this process, one after another: the second finds what the first has begun."""
+        """Let equal requests in this process go one after another, so that the second finds the run of the first."""
         name = name_of(claim)
         locks = self._turns.setdefault(name, [asyncio.Lock()])
-        locks.append(locks[0])  # one place for each that is here
+        locks.append(locks[0])  # count this request: one more item for each that is here
         try:
             async with locks[0]:
                 yield
@@ -72,10 +80,10 @@ class Claims:
                 self._turns.pop(name, None)
 
     async def enter(self, claim: Claim, run_id: str, gone: Callable[[], Awaitable[bool]]) -> StoredAnswer | Place:
-        """The answer that the same request was given before, or a place for the run that is to answer it.
+        """The earlier answer to the same request, or a place for a run that will answer it.
 
-        Waits while another worker is at it; `gone` says whether the client has left. Raises OtherBody, StillAnswered,
-        ClientDisconnect, and RunError `store_unavailable` or `draining`.
+        Waits while another worker answers the request. `gone` says whether the client has left. Raises OtherBody,
+        StillAnswered, ClientDisconnect, and RunError `store_unavailable` or `draining`.
         """
         user_id, name = name_of(claim)
         mine = Claimed(body=claim.body.hex(), run_id=run_id, created=int(time()))
@@ -107,7 +115,7 @@ class Claims:
             pause = min(2 * pause, LONGEST_POLL)
 
     def place(self, claim: Claim, run_id: str) -> Place:
-        """A place for a run whose request nobody can have brought before."""
+        """A place for the run of a request that cannot have come before."""
         return self._place(claim, Claimed(body=claim.body.hex(), run_id=run_id, created=int(time())), stored=False)
 
     def _place(self, claim: Claim, claimed: Claimed, *, stored: bool) -> Place:

@@ -1,12 +1,13 @@
-"""Conversations of clients that name no session, where the client does not have all of it.
+"""Hidden turns: the part of a conversation that a client without a session was not shown.
 
-An OpenAI client never sees the calls and results of the server's tools. Where one answer asks for server and client
-tools together, the transcript that it sends back lacks half of what happened; and where a budget was used up and the
-user says "continue", it lacks what was found so far. That part, the hidden turn, is kept in the store for an hour.
+An OpenAI client never sees the calls and results of the server's tools. So the transcript that it sends back may lack
+a part. That is so if one answer asks for tools of the server and of the client. It is also so if a run's rounds were
+used up and the user says "continue": then the results so far are missing. The missing part is kept in the store for an
+hour.
 
-Whoever brings the answer to one of its calls goes on with it. Behind a closing answer it is found by the whole of
-what the client was shown, never by that answer alone: users without a key share a name, and what is said where the
-model gives no answer is always the same. Of equal conversations of one user with one agent, the last counts.
+A request that brings the result of one of its calls goes on with it. After a closing answer it is found by all that the
+client was shown, and never by that answer alone. Users without a key share one name, and a run whose model gives no
+closing answer always ends with the same text. Of equal conversations of one user with one agent, the last counts.
 """
 
 import hashlib
@@ -21,34 +22,37 @@ from agent_core.run import Run
 from agent_core.sessions.records import Records
 
 KEPT = 3600.0
-"""Seconds."""
+"""Seconds that a hidden turn is kept."""
 
 
 class HiddenTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The conversation as it stood when it was left to the client: all messages, and the session's state."""
+    """The conversation as it stood when the run ended: all messages, and the session's state."""
 
     messages: tuple[Message, ...]
     state: Any = None
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A hidden turn, or under which other name it is kept."""
+    """A hidden turn, or the other name under which it is kept."""
 
     hidden: HiddenTurn | None = msgspec.field(default=None, name="half")  # its name in records of earlier versions
     at: str = ""
 
 
 def hidden_turn_of(run: Run) -> HiddenTurn | None:
-    """What the run leaves to its client, None where the client can bring all of it itself: not the server's own
-    calls and results, nor its calls that were refused here, nor what a guard has said beside a result, nor members
-    that a provider wants back on a call; and hardly any client replays thinking."""
+    """The run's hidden turn, or None if the client can send all of it back.
+
+    A client cannot send back the server's own calls and results, calls that were refused here, a guard's note in a
+    result, or fields that a provider wants back with a call. Hardly any client sends thinking back.
+    """
     messages = run.messages
     hidden = any(_is_hidden(message, run) for message in messages)
     return HiddenTurn(messages=messages, state=run.state) if hidden else None
 
 
 def left_of(run: Run) -> HiddenTurn:
-    """What a run had done that was stopped: half an answer is to be said anew."""
+    """The work of a stopped run, for the next run of the same request. An answer that was cut off is left out, because
+    the model must give it again."""
     messages = run.messages
     last = max((at for at, each in enumerate(messages) if each.role != "assistant" or each.tool_calls), default=-1)
     return HiddenTurn(messages=messages[: last + 1], state=run.state)
@@ -61,13 +65,13 @@ def _is_hidden(message: Message, run: Run) -> bool:
 
 
 def names_of_calls(call_ids: Iterable[str]) -> list[str]:
-    """Under which names the turn is kept in which these calls wait."""
+    """The names of a turn in which these calls wait."""
     return [f"call:{hashlib.sha256(call_id.encode()).hexdigest()}" for call_id in call_ids]
 
 
 def name_of_talk(agent: str, shown: Iterable[Message]) -> str:
-    """Under which name the turn is kept of which the client was shown these messages. Only their roles and contents
-    count, and no white space, which some clients trim."""
+    """The name of a turn whose client was shown these messages. Only their roles and contents count. White space does
+    not count exactly, because some clients trim it."""
     digest = hashlib.sha256(orjson.dumps(agent))
     for message in shown:
         parts = () if isinstance(message.content, str) else message.content
@@ -89,7 +93,7 @@ class HiddenTurns:
             await self._records.keep(user_id, name, msgspec.json.encode(kept), seconds=KEPT)
 
     async def find(self, user_id: str, names: Sequence[str]) -> HiddenTurn | None:
-        """The turn that is kept under one of these names. Raises RunError `store_unavailable`."""
+        """The turn under one of these names, or None. Raises RunError `store_unavailable`."""
         found = await self._records.recall(user_id, names)
         for record in found.values():
             kept = msgspec.json.decode(record.value, type=_Kept)

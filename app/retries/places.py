@@ -1,4 +1,4 @@
-"""A request without a session in the store: which run answers it, and what it was answered."""
+"""A request without a session as the store keeps it: the run that answers it, and its answer."""
 
 import asyncio
 import hashlib
@@ -20,11 +20,11 @@ from app.retries.repeats import Claim
 logger = logging.getLogger(__name__)
 
 Name = tuple[str, str]
-"""A user, and what the claim is called in the store."""
+"""A user, and the claim's name in the store."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a run ended and what its client was told: its messages, and the calls that wait for the client."""
+    """The end of a run, and what its client was told: the messages, and the calls that wait for the client."""
 
     session_id: str
     messages: tuple[Message, ...]
@@ -33,9 +33,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request in the store: the hash of its body, the run that answers it, when that began (seconds since 1970),
-    whether a call of it had begun, and the answer. `left` is what a run had done that was stopped behind its first
-    call: the next one goes on from there."""
+    """A request in the store.
+
+    - body: the hash of its body
+    - run_id, created: the run that answers it, and when that began, in seconds since 1970
+    - acted: whether a call of the run had begun
+    - answer: the answer, None until the run has ended
+    - left: the work of a run that was stopped after its first call; the next run goes on from there
+    """
 
     body: str
     run_id: str
@@ -46,7 +51,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Place:
-    """A claim's part in its run: it is told of the run's calls, of its end, and of a client that leaves early."""
+    """Keeps a claim up to date while its run goes on. It is told of the run's calls and end, and if its client leaves
+    early."""
 
     def __init__(self, engine: Engine, claim: Claim, claimed: Claimed, stored: bool, over: Callable[[], None]) -> None:
         self._engine = engine
@@ -65,14 +71,14 @@ class Place:
 
     @property
     def left(self) -> HiddenTurn | None:
-        """What an earlier run of the same request had done before it was stopped."""
+        """The work of an earlier run of the same request that was stopped."""
         return self._claimed.left
 
     async def before_calls(self) -> None:
-        """Put down that a call begins. Raises RunError `worker_lost` if somebody else has taken the claim over.
+        """Store that a call begins. Raises RunError `worker_lost` if another worker has taken the claim over.
 
-        A request that nobody can have brought before is put down here, since its server may be lost from now on. It
-        is its own: where the store fails, or an equal one has taken its place, it goes on.
+        A request that cannot have come before is stored here for the first time, because its server may be lost from
+        now on. That must not stop the run: it goes on if the store fails, or if an equal request has taken its place.
         """
         async with self._writing:
             if self._claimed.acted:
@@ -86,7 +92,7 @@ class Place:
                 raise RunError("worker_lost", detail="another worker has taken the request over")
 
     async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
-        """Put the answer in the claim's place; where the same request is to be tried again, what it goes on from."""
+        """Store the answer in the claim's place. If the same request may run again, store the work so far instead."""
         try:
             async with self._writing:
                 self._ended = True
@@ -96,14 +102,14 @@ class Place:
             self._over()
 
     async def give_up(self) -> None:
-        """The run did not begin."""
+        """The run did not begin, so give the claim back."""
         try:
             await self._give_back(await self._engine.hold())
         finally:
             self._over()
 
     def client_left(self) -> None:
-        """The client left before the end, and may come again."""
+        """The client left before the run's end and may come again, so store the request."""
         if not (self._stored or self._ended) and self._publishing is None:
             self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
@@ -139,7 +145,7 @@ class Place:
         await self._keep(held_by=owner, session_id=run.key.session_id if lasts else "")
 
     async def _give_back(self, owner: str) -> None:
-        """The same request is to be tried again, behind what was left of it."""
+        """Let the same request run again, from the work that is left."""
         if self._claimed.left is None:
             await self._records.discard(*name_of(self._claim), held_by=owner)
         else:
@@ -164,7 +170,7 @@ def _is_tried_again(run: Run, end: AgentEnd | RunFailed) -> bool:
 
 
 def name_of(claim: Claim) -> Name:
-    """Under which user and name the claim stands in the store."""
+    """The user and the name under which the claim stands in the store."""
     if claim.key is None:
         return claim.user_id, f"body:{claim.body.hex()}"
     return claim.user_id, f"key:{hashlib.sha256(claim.key.encode()).hexdigest()}"

@@ -1,5 +1,4 @@
-"""What a run of a conversation without a session leaves: what its client has not seen, and its answer for the same
-request."""
+"""The end of a run without a session: it keeps the hidden turn for its client, and the answer for the same request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,12 @@ from converters.openai.decode import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnamed:
-    """Keeps it. `place` is that of the request's claim, None where it cannot come again; `converters` makes the
-    user's own converters, which may show the client another text than the model's. `found` is the hidden turn that
-    the conversation goes on with."""
+    """Is told of a run's calls and of its end.
+
+    - found: the hidden turn with which the conversation goes on
+    - place: the place of the request's claim, None if the request cannot come again
+    - converters: makes the user's own converters; they may show the client another text than the model's
+    """
 
     hidden_turns: HiddenTurns
     asked: ChatRequest
@@ -59,13 +61,16 @@ class Unnamed:
         await self.hidden_turns.keep(run.key.user_id, hidden, names)
 
     def _waiting(self, run: Run) -> list[str]:
-        """The ids of the calls that wait for the client: the server's own, which nobody guesses. A client may have
-        chosen those that it brings, and another without a key may bring the same."""
+        """The ids of the calls that wait for the client, without ids that the client has brought itself.
+
+        Nobody can guess an id that the server made. But a client may choose the ids that it brings, and another client
+        without a key may bring the same.
+        """
         brought = _call_ids(self.asked.input.messages) - _call_ids(() if self.found is None else self.found.messages)
         return [call.id for call in run.open_calls if call.id not in brought]
 
     def _shown(self, run: Run, end: AgentEnd) -> str:
-        """What the client sees as the run's answer."""
+        """The run's answer as the client sees it."""
         known = {message.id for message in run.input.messages}
         answer = ChatAnswer(run.run_id, run.key.session_id, run.agent.name, frozenset(), converters=self.converters())
         answer.feed([*retold(run.run_id, (each for each in run.messages if each.id not in known)), end])

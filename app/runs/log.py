@@ -1,8 +1,8 @@
-"""A run's events, between the run that writes them and those who read them.
+"""A run's events, between the run that writes them and its readers.
 
-What the log is for. A run writes internal events; each reader makes its own wire format of them, at its own pace. What
-is ready when a reader comes goes out in one write. Under load, events gather here; an idle server sends each at once.
-No timer is needed for either.
+What the log is for. A run writes internal events. Each reader makes its own wire format of them, at its own pace. A
+reader takes all events that are ready, and sends them in one write. Under load, events gather here; an idle server
+sends each at once. No timer is needed for either.
 
 Numbers. Events are numbered from 1. A position is the number of the last event that somebody has, 0 before the first.
 
@@ -10,10 +10,10 @@ What is held. `_events` is a stretch of the run: the events behind position `_fi
 - A log that is not kept holds what its slowest reader has not read. Without readers it holds nothing, and counts.
 - A kept log also holds what later readers are to get: all events behind the position `_kept.number`.
 
-Trimming. When what is kept weighs more than `most`, a snapshot of the run takes the place of all events so far. The
-snapshot becomes `_kept`, and later readers begin with it. Present readers go on with their events, which are held until
-they have read them. This would need memory without bound where the run does not wait for readers: there a reader that
-lags by more than LAG gets the snapshot as well.
+Trimming. When the kept events weigh more than `most`, a snapshot of the run takes their place. It becomes `_kept`, and
+later readers begin with it. Present readers go on with their events, which are held until they have read them. That has
+a bound only if the run waits for its readers. If it does not, a reader that lags by more than LAG gets the snapshot
+too.
 
 Weights. `_weights[i]` is what all events before `_events[i]` weigh together; so the list has one item more than
 `_events`. Every question about bytes is the difference of two items:
@@ -23,9 +23,9 @@ Weights. `_weights[i]` is what all events before `_events[i]` weigh together; so
     what a batch weighs             the reader's item after it, minus the one before it
     what was kept since a snapshot  _weights[-1] - _weights[_kept.number - _first]
 
-They are cumulative because of this: each event is weighed once, when it is written, and no counter of bytes has to
-be kept in step with the events, with the readers or with another counter. Only differences mean something, so the
-list is cut together with `_events` and never counted anew.
+The weights are cumulative for one reason. Each event is weighed once, when it is written, and no counter of bytes must
+be kept in step with the events, the readers or another counter. Only differences mean something. So the list is cut
+together with `_events` and never counted again.
 """
 
 import asyncio
@@ -39,31 +39,33 @@ LAG = 256 * 1024
 """Bytes by which a reader may lag before the run waits for it and reads no more from upstream."""
 
 KEPT = 8 * 1024 * 1024
-"""Bytes of one run's events that are kept for later readers; beyond that a snapshot takes their place.
-The answer's text, which comes once more at its end, is beside that."""
+"""Bytes of one run's events that are kept for later readers. With more, a snapshot takes their place. The whole answer
+that comes again at the run's end does not count."""
 
 RUN = 2_500
-"""What a run that is kept weighs beside its events, in bytes: its task, its log and its names, as measured."""
+"""Bytes of a kept run without its events: its task, its log and its names, as measured."""
 
 BATCH = 64
-"""Events that a reader takes at once from a log that others need too: a replay must not hold up everybody else."""
+"""Events that a reader takes at a time from a log that others need too, so that a replay does not hold up other
+tasks."""
 
 STEP = 16 * 1024
-"""Bytes by which a kept log grows before it says so."""
+"""A kept log reports its growth each time it has grown by this many bytes."""
 
 BEGINNING = Snapshot(0, (), 0)
 """The run before its first event."""
 
 
 class Log:
-    """The events of one run that its readers have not read yet; with `keep` all of them, for later readers.
+    """The events of one run that its readers have not read yet. With `keep` all of them, for later readers.
 
-    - holds: the run is to wait while the slowest reader lags by more than LAG
-    - snapshot: tells what the events so far amount to; without it a kept log that grows too long is kept no more
-    - most: bytes of events after which a kept log is trimmed, KEPT where None
-    - grown: called with the bytes by which what is kept grew or shrank, once in STEP bytes and whenever it shrinks
+    - holds: the run must wait while the slowest reader lags by more than LAG
+    - snapshot: makes the events of a snapshot; without it, a kept log that grows too long is no longer kept
+    - most: bytes of events after which a kept log is trimmed, KEPT if None
+    - grown: called with the bytes by which the kept events grew or shrank: once in STEP bytes, and each time they
+      shrink
 
-    It is a Sink. Where nobody reads and nothing is kept, events are dropped and nobody waits.
+    It is a Sink. If nobody reads and nothing is kept, events are dropped and nobody waits.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class Log:
 
     @property
     def count(self) -> int:
-        """How many events there were, which is also the number of the last."""
+        """How many events there were. Also the number of the last one."""
         return self._first + len(self._events)
 
     @property
@@ -132,7 +134,7 @@ class Log:
 
     @property
     def size(self) -> int:
-        """The bytes that are kept for later readers, with what the run itself takes; 0 where nothing is kept."""
+        """The bytes that are kept for later readers, and those of the run itself. 0 if nothing is kept."""
         return 0 if self._kept is None else self._weight_behind(self._first) + self._kept.weight + RUN
 
     def emit(self, event: Event) -> None:
@@ -144,7 +146,7 @@ class Log:
         else:
             weight = event.weight
             if kind is FinalOutput:
-                self._most += weight  # it repeats what was said: that is no reason for a snapshot
+                self._most += weight  # it only repeats the answer, so it must not cause a snapshot
             elif kind is AgentEnd or kind is RunFailed:
                 self.ended = True
                 self._take_snapshot = None  # it holds the run, which is over
@@ -188,8 +190,8 @@ class Log:
         self._grown = None
 
     def reader(self) -> "Reader":
-        """A new reader. It begins at the first event that is kept, or with a snapshot of what is not there any more,
-        where there can be one."""
+        """A new reader. It begins at the first event that is held, or with a snapshot of the events before, if one can
+        be made."""
         missed = self._kept
         if missed is None and self._first and self._take_snapshot is not None:
             missed = Snapshot.of(self.count, self._take_snapshot())
@@ -200,8 +202,8 @@ class Log:
         return reader
 
     def take(self, reader: "Reader") -> list[Event]:
-        """The events that the reader has not read: all where no other reader needs them and they are not kept, else
-        up to BATCH."""
+        """The events that the reader has not read. All of them if they are not kept and nobody else reads, else up to
+        BATCH."""
         events, weights = self._events, self._weights
         if self._kept is None and len(self._readers) == 1:
             reader.weight = weights[-1] - weights[0]
@@ -230,7 +232,7 @@ class Log:
         return self._weights[-1] - self._weights[position - self._first]
 
     def _let_go(self) -> None:
-        """Forget the events that nobody is to get any more."""
+        """Forget the events that nobody will get any more."""
         needed = self.count if self._kept is None else self._kept.number
         for reader in self._readers:
             needed = min(needed, reader.position)
@@ -246,7 +248,8 @@ class Log:
         self._report()
 
     def _report(self) -> None:
-        """Tell how much more, or less, is kept than was told before, and set the mark for the next time."""
+        """Report by how many bytes the kept events have grown or shrunk since the last report, and set the next
+        mark."""
         if self._kept is None or self.ended:
             self._mark = sys.maxsize
         else:
@@ -286,7 +289,7 @@ class Reader:
         return snapshot
 
     def skip_to(self, snapshot: Snapshot) -> None:
-        """Go on behind the snapshot, which is told in place of the events up to it."""
+        """Go on behind the snapshot. It takes the place of the events up to it."""
         self._missed, self.position = snapshot, snapshot.number
 
     async def batch(self, enough: Callable[[], bool] | None = None) -> list[Event]:

@@ -1,8 +1,8 @@
 """A reader that comes back to a run: its response goes on where it was cut off.
 
-A converter remembers what it has seen, and the order of a stream what is open. So the chain of such a reader is fed
-all of the run's events again, or a snapshot in place of those that are gone; the bytes that it has already are thrown
-away. Once the log is gone too, the store tells what the run amounts to.
+Converters keep what they have seen, and the stream's order keeps which blocks are open. So such a reader's chain gets
+all of the run's events again. A snapshot takes the place of events that are gone. The bytes that the reader has already
+are thrown away. If the log is gone too, the store tells the run in a short form.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ async def reattach(
 ) -> Response | None:
     """The response that goes on with a run; None if the user has no such run in this session.
 
-    `name` is the header or the parameter that says where. `asked` is the request, if the caller has one, and says
-    what it takes; else it is what the client takes that began the run. Raises InvalidRequest for an id that is none,
-    or that the run has not sent.
+    `name` is the header or the parameter that holds the last event's id. `asked` is the caller's request, if it has
+    one: it says which messages the reader takes. Without one, the client counts that began the run. Raises
+    InvalidRequest for a text that is no id, and for an id that the run has not sent.
     """
     services = services_of(request)
     served = services.runs.find(key.user_id, key.session_id, run_id)
@@ -81,8 +81,8 @@ async def from_log(
     name: str = LAST_EVENT_ID,
     asked: AguiRequest | None = None,
 ) -> Response:
-    """The run's events behind `after`, all if that is None, as a stream that goes on with it. `name` is where in the
-    request `after` stands. Raises InvalidRequest for an id that the run has not sent."""
+    """A stream of the run's events behind `after`, or of all if that is None. `name` is the place of `after` in the
+    request. Raises InvalidRequest for an id that the run has not sent."""
     manner, services = served.manner, services_of(request)
 
     def make() -> AguiStream:
@@ -113,7 +113,8 @@ async def from_log(
 async def _from_store(
     request: Request, key: SessionKey, run_id: str, stored: StoredRun, asked: AguiRequest | None
 ) -> Response:
-    """The run in its trimmed form. Only the terminal frame has an id, which fits those that were sent before."""
+    """The run in its short form, from the store. Only the terminal frame has an id, which follows the ids that were
+    sent before."""
     services = services_of(request)
     converters = [make() for make in services.converters]
     dialect, reasoning = (dialect_of(stored.client), False) if asked is None else (asked.dialect, asked.reasoning)
@@ -133,8 +134,7 @@ async def _resume(
 ) -> tuple[AguiStream, bytes]:
     """A stream that goes on behind the frame `after`, and its first bytes.
 
-    It begins again with a snapshot if the log lacks what is needed, or if all is wanted of a log that was trimmed.
-    Raises NeverSent.
+    It begins with a snapshot if the log no longer has the events that are needed. Raises NeverSent.
     """
     source, wire = attached.source, make()
     if after is not None and after.event > source.count:
@@ -156,7 +156,7 @@ async def _skip(
         before = source.position
         events = await source.batch()
         missed = source.missed()
-        if missed is not None:  # the run was faster, by more than is kept
+        if missed is not None:  # the run was faster than this reader, and its log was trimmed
             wire = make()
             return wire, await _rejoined(attached, wire, missed) + wire.feed(events)
         last = after.event - before - 1
@@ -167,7 +167,7 @@ async def _skip(
                 raise NeverSent
             return wire, rest + wire.feed(events[last + 1 :])
         await fed(wire, events, source.weight, attached.run.aside)
-        await asyncio.sleep(0)  # everybody else has a turn
+        await asyncio.sleep(0)  # let other tasks run
     return wire, b""
 
 

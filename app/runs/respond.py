@@ -1,6 +1,6 @@
-"""From a run that has just been started to its response: what a leaving client means, the first events, the stream.
+"""Makes the response of a run that was just started.
 
-Until the response has begun, nobody else would notice that the client has left; so whatever waits for events here
+Until the response has begun, nobody else would notice that the client has left. So whoever waits for events here
 watches the connection too.
 """
 
@@ -29,10 +29,8 @@ AT_ONCE = frozenset({"store_unavailable", "session_busy", "invalid_request"})
 
 
 def on_disconnect_of(request: Request, agent: Agent) -> OnDisconnect:
-    """What happens to the run when its last reader leaves: the request's word, over the agent's, over the server's.
-
-    Raises InvalidRequest for a word that is none.
-    """
+    """What happens to the run when its last reader leaves. The request's word counts before the agent's, and the
+    agent's before the server's. Raises InvalidRequest for an unknown word."""
     asked = request.headers.get(ON_DISCONNECT)
     if asked is None:
         return agent.on_disconnect or services_of(request).settings.on_disconnect
@@ -44,7 +42,7 @@ def on_disconnect_of(request: Request, agent: Agent) -> OnDisconnect:
 
 
 async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Response:
-    """The run as a stream, which begins with what it has said so far; a run that failed at once is a status."""
+    """The run as a stream from its first event on. A run that failed at once becomes an HTTP status."""
     attached = served.attach()
     try:
         first = await events_of(request, attached, 1)
@@ -60,7 +58,7 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
 
 
 def agui_response(request: Request, attached: Attached, wire: AguiStream, held: bytes) -> RunStream:
-    """The response that streams the run to this reader; `held` are the bytes that its wire has made already."""
+    """The response that streams the run to this reader. `held` are the bytes that its wire has made already."""
     settings = services_of(request).settings
     return RunStream(
         attached,
@@ -84,7 +82,7 @@ async def events_of(request: Request, attached: Attached, least: int) -> list[Ev
 
 
 def failed_at_once(events: Sequence[Event]) -> RunFailed | None:
-    """The failure of a run that did nothing before it: that can still be a status."""
+    """The failure of a run that has done nothing before. It can still become an HTTP status."""
     last = events[-1] if 0 < len(events) <= 2 else None
     return last if isinstance(last, RunFailed) and last.code in AT_ONCE else None
 
@@ -92,10 +90,8 @@ def failed_at_once(events: Sequence[Event]) -> RunFailed | None:
 async def batches_of(
     request: Request, attached: Attached, seconds: float | None = None
 ) -> AsyncGenerator[list[Event], None]:
-    """The run's events as they come, to its end, or until the seconds are over.
-
-    Raises ClientDisconnect when the client leaves.
-    """
+    """Yield the run's events as they come, until its end or until the seconds are over. Raises ClientDisconnect if the
+    client leaves."""
     source = attached.source
     over = False
 
@@ -106,7 +102,7 @@ async def batches_of(
 
     timer = asyncio.get_running_loop().call_later(seconds, end) if seconds is not None else None
     gone = asyncio.ensure_future(_gone(request))
-    # Both only wake the source: cancelling its wait could lose events that were taken already.
+    # Both only wake the source. To cancel its wait could lose events that were taken already.
     gone.add_done_callback(lambda _: source.wake())
     try:
         while events := await source.batch(lambda: gone.done() or over):

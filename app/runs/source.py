@@ -1,4 +1,4 @@
-"""What a reader of a run reads from, wherever the run is.
+"""The source that a reader of a run reads from, wherever the run is.
 
 A `Source` is one reader's way through the events of one run. The log of a run of this process gives such sources
 (`app/runs/log.py`). Responses, reattaching readers and OpenAI's stream know only the protocol, because the events may
@@ -14,7 +14,7 @@ from agent_core.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What all events up to `number` amount to, told in few other events, which weigh `weight` bytes."""
+    """A few events that tell what all events up to `number` have told. They weigh `weight` bytes."""
 
     number: int
     events: tuple[Event, ...]
@@ -28,11 +28,11 @@ class Snapshot:
 class Source(Protocol):
     """One reader's events of a run, numbered from 1.
 
-    - count: how many events the run has had so far, which is the number of the last one
+    - count: how many events the run has had so far; also the number of the last one
     - position: the number of the last event that this reader has, 0 before the first
-    - weight: what the last batch weighs, in bytes; nobody needs to weigh its events again
-    - behind: whether something is ready
-    - at_end: whether nothing more will come
+    - weight: the weight of the last batch in bytes, so that nobody needs to weigh its events again
+    - behind: whether events are ready
+    - at_end: whether no more events will come
     """
 
     @property
@@ -51,13 +51,13 @@ class Source(Protocol):
     def at_end(self) -> bool: ...
 
     async def batch(self, enough: Callable[[], bool] | None = None) -> list[Event]:
-        """The next events, at least one of which it waits for. The list is empty at the end of the run, where events
-        were missed, and where `enough` says so when the reader is woken."""
+        """The next events. Waits for at least one. The list is empty at the end of the run, if events were missed, and
+        if `enough` says so when the reader is woken."""
         ...
 
     def missed(self) -> Snapshot | None:
-        """The snapshot in place of events that this reader will not get, told once. It comes before the events of
-        the last batch."""
+        """The snapshot in place of events that this reader will not get. It is given once, and comes before the events
+        of the last batch."""
         ...
 
     def wake(self) -> None:
@@ -65,5 +65,5 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """The reader needs nothing more. Closing again changes nothing."""
+        """End the reader. A second call does nothing."""
         ...

@@ -1,4 +1,4 @@
-"""What makes bytes of a run's events: one per reader, with the state of its stream."""
+"""A wire makes bytes of a run's events. Each reader has its own, with the state of its stream."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,13 +8,13 @@ from agent_core.aside import SMALL, Aside
 from agent_core.events import Event, MessagesSnapshot
 
 Rejoin = Callable[[Sequence[Event], int], bytes]
-"""Makes the bytes with which a wire goes on behind the event of that number, from a snapshot of what was before."""
+"""Makes the bytes with which a wire goes on behind the event of that number, from a snapshot of the events up to it."""
 
 
 class Wire(Protocol):
     @property
     def finished(self) -> bool:
-        """Whether it has made the last bytes of its stream."""
+        """Whether the wire has made the last bytes of its stream."""
         ...
 
     def feed(self, events: Sequence[Event]) -> bytes:
@@ -22,14 +22,14 @@ class Wire(Protocol):
         ...
 
     def end(self) -> bytes:
-        """The bytes that end the stream where no event comes any more, empty where it has ended."""
+        """The bytes that end the stream when no more events come. Empty if it has ended already."""
         ...
 
 
 async def fed(wire: Wire, events: Sequence[Event], weight: int, aside: Aside) -> bytes:
-    """The bytes of the events, which weigh this much, made without holding up everybody else.
+    """The bytes of the events. Other tasks can run meanwhile, if the events are heavy.
 
-    Heavy events are made one by one; a long conversation, which is one event, in a thread.
+    Heavy events are encoded one by one. A long conversation is one event, and is encoded in a thread.
     """
     if weight <= SMALL:
         return wire.feed(events)

@@ -1,7 +1,7 @@
-"""AG-UI's input: a request body as what the engine takes. Shapes: ag-ui-protocol 1.0, RunAgentInput.
+"""AG-UI's input: a request body as the engine's input. Shapes: ag-ui-protocol 1.0, RunAgentInput.
 
-Stricter than the protocol where the server must be (ids, names of tools, how much of everything), and
-more lenient than its models where clients are known to differ (see `tidy`).
+It is stricter than the protocol where the server needs it: ids, names of tools, and sizes. It is more lenient than the
+protocol's models where clients are known to differ (see `tidy`).
 """
 
 import re
@@ -26,15 +26,15 @@ from converters.parsing import invalid, read_object, shorten, step
 from converters.tools import once_each, spec_of
 
 MOST_ERRORS = 20
-"""How many errors of an input are told."""
+"""Errors of an input that are told at most."""
 
 _TAGS = {"messages": "role", "content": "type", "source": "type"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AguiRequest:
-    """A request to run. The session is the thread; `dialect` says how to answer, `reasoning` whether the client has
-    sent a message of that role."""
+    """A request for a run. The session is the thread. `dialect` says how to answer, and `reasoning` whether the client
+    has sent a message of that role."""
 
     thread_id: str
     run_id: str
@@ -49,13 +49,13 @@ class AguiRequest:
 
 
 def parse_run_input(body: bytes) -> AguiRequest:
-    """The body of a request. How long it may be is the caller's to say.
+    """Read the body of a request. The caller bounds its length.
 
-    Raises InvalidRequest, and nothing else, whatever the bytes are: the message names up to
-    MOST_ERRORS fields and is bounded, `param` is the path of the first.
+    Raises only InvalidRequest, whatever the bytes are. Its message is bounded and names up to MOST_ERRORS fields;
+    `param` is the path of the first.
     """
     members = read_object(body)
-    answers = answers_of(members)  # and out of the way of the models, which would tell a list of errors for each
+    answers = answers_of(members)  # it also removes them: the models would tell a list of errors for each
     tidy(members)
     try:
         given = RunAgentInput.model_validate(members)
@@ -96,7 +96,7 @@ def _tools(tools: Iterable[AguiTool]) -> Iterator[tuple[str, ToolSpec]]:
 
 
 def _told(error: ValidationError, members: dict[str, Any]) -> InvalidRequest:
-    """The models' errors in one message, each with the path of its field in the client's input."""
+    """The models' errors in one message, each with its field's path in the client's input."""
     reasons: dict[str, list[str]] = {}
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         path, reason = _path(each["loc"], members), each["msg"].removeprefix("Input ")
@@ -108,7 +108,7 @@ def _told(error: ValidationError, members: dict[str, Any]) -> InvalidRequest:
         reasons.setdefault(path, []).append(shorten(reason, 150))
         if len(reasons) > MOST_ERRORS:
             break
-    # A member of several types fails as each of them; what is wrong further inside says more.
+    # A member of several possible types fails once for each type. Errors further inside say more.
     telling = {path: why for path, why in reasons.items() if not any(_inside(other, path) for other in reasons)}
     lines = [f"{shorten(path, 100)}: {', or '.join(why)}." for path, why in list(telling.items())[:MOST_ERRORS]]
     return invalid(" ".join(lines), next(iter(telling)))
@@ -119,9 +119,8 @@ def _inside(path: str, outer: str) -> bool:
 
 
 def _path(loc: Sequence[str | int], members: object) -> str:
-    """The path in the input. Among the names of fields, pydantic lists the union members that it
-    tried: the value of `role` or `type` once for each message, part and source, and type names.
-    """
+    """The path in the input. Pydantic's path also has names that are no fields: the value of `role` or `type` for each
+    message, part and source, and the names of the types that it tried. They are left out."""
     path, here, field, tag = "", members, "", None
     for index, name in enumerate(loc):
         if tag is not None and name == tag:

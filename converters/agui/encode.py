@@ -1,7 +1,7 @@
 """AG-UI events as frames. Shapes: ag-ui-protocol 1.0.
 
-`compose` trusts the fields that it is given: it is for this package's own converters, whose frames
-the tests hold against the protocol's models. `frame` checks, and is for everybody else's.
+`compose` trusts the members that it gets. It is for this package's own converters; tests check their frames with the
+protocol's models. `frame` checks its event, and is for all other converters.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _KEYS = {
     "SUBAGENT_FINISHED": "subagentRunId",
     "SUBAGENT_ERROR": "subagentRunId",
 }
-"""The member that says what an event opens, continues or closes."""
+"""The member with the id that an event opens, continues or closes."""
 
 _REFS = {
     "RUN_STARTED": "threadId",
@@ -51,16 +51,15 @@ _DELTAS = ("TEXT_MESSAGE_CONTENT", "TOOL_CALL_ARGS", "REASONING_MESSAGE_CONTENT"
 
 
 def frame(event: Mapping[str, Any] | BaseEvent) -> Frame:
-    """A frame of an AG-UI event, given as a model of `ag_ui.core` or as its members in camel case.
+    """A frame of an AG-UI event. The event is a model of `ag_ui.core`, or its members in camel case.
 
-    Optional members that are None are left out, and a delta of no text sends nothing. A success that
-    lists pending client calls loses its outcome: clients derive the calls themselves, and one of them
-    would take the success for the end.
+    Optional members that are None are left out. A delta without text sends nothing. A success that lists pending client
+    calls loses its outcome: clients find the calls themselves, and one client would take the success for the end.
 
-    Raises ValueError for an event that AG-UI does not have or that lacks a member, for a CHUNK
-    shorthand (send START, CONTENT and END), and for one of more than FRAME_LIMIT bytes.
+    Raises ValueError for an event that AG-UI does not have or that lacks a member, for a CHUNK shorthand (send START,
+    CONTENT and END), and for an event of more than FRAME_LIMIT bytes.
     """
-    # Through JSON, because the models refuse a lone surrogate, which is to be replaced instead.
+    # Go through JSON, because that replaces a lone surrogate and the models would refuse it.
     model = event if isinstance(event, BaseModel) else _EVENTS.validate_python(orjson.loads(to_json(dict(event))))
     members = model.model_dump(by_alias=True)
     members["type"] = getattr(members["type"], "value", members["type"])
@@ -74,14 +73,14 @@ def frame(event: Mapping[str, Any] | BaseEvent) -> Frame:
 
 
 def compose(members: dict[str, Any]) -> Frame:
-    """A frame of members that are right already. Raises ValueError if it is over FRAME_LIMIT."""
+    """A frame of correct members. Raises ValueError if it has more than FRAME_LIMIT bytes."""
     kind = members["type"]
     data = server_sent(to_json(members))
     if len(data) > FRAME_LIMIT:
         raise ValueError(f"{kind} has {len(data)} bytes; a frame has at most {FRAME_LIMIT}")
     owner = None if kind.startswith("SUBAGENT_") else members.get("subagentRunId")
     name = members.get(_KEYS.get(kind, ""), "")
-    # Only an agent's own steps have unique names: a subagent may run a step of the same name.
+    # A subagent may run a step with the name of an agent's step, so the owner is part of a step's key.
     key: Key = (owner, name) if kind.startswith("STEP_") else name
     older = _before_1_0(members)
     old = None if older is None else server_sent(to_json(older))
@@ -89,7 +88,7 @@ def compose(members: dict[str, Any]) -> Frame:
 
 
 def _before_1_0(members: dict[str, Any]) -> dict[str, Any] | None:
-    """The members in the shape of before 1.0, or None where it is the same."""
+    """The members in their shape from before 1.0, or None if it is the same."""
     if members["type"] == "RUN_FINISHED" and (members.get("outcome") or {}).get("type") == "cancelled":
         rest = {name: value for name, value in members.items() if name != "outcome"}
         return rest | {"result": {"status": "cancelled"}}
@@ -102,7 +101,7 @@ def _before_1_0(members: dict[str, Any]) -> dict[str, Any] | None:
 class Deltas:
     """Frames for the pieces of a block's text, for one kind of delta.
 
-    This is where nearly all frames come from, so all JSON but the text's own is written once a block.
+    Nearly all frames come from here. So all JSON but the text's own is made once for a block.
     """
 
     def __init__(self, kind: str) -> None:
@@ -111,7 +110,7 @@ class Deltas:
         self._before = b""
 
     def frames(self, key: str, text: str) -> tuple[Frame, ...]:
-        """No frame for an empty text, one, or several where the text is too long for one."""
+        """The frames of the text: none for an empty text, several for a long one."""
         if not text:
             return ()
         if key != self._key:

@@ -1,4 +1,4 @@
-"""What a run waits for outside, as AG-UI has it. The rules are those of `converters.interrupts`."""
+"""Interrupts as AG-UI has them, by the rules of `converters.interrupts`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,16 +13,15 @@ APPROVAL = {
     "properties": {"approved": {"type": "boolean"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-"""What answers an approval: the shape that clients render. No more, since they fail on what they do not know."""
+"""The schema of an approval's answer. It has only what clients can render, because they fail on anything else."""
 
 RESULT = {"type": "object", "properties": {"result": {}}, "required": ["result"]}
-"""What answers a call that waits."""
+"""The schema of an answer to a call that waits for an operation."""
 
 
 class Interrupts:
-    """Shows nothing before the run ends. Its end lists what a person or an operation must answer; clients derive the
-    calls that wait for themselves from those that have no result.
-    """
+    """Shows nothing before the run ends. The run's end lists the interrupts. Clients find the calls that wait for them
+    by the missing results."""
 
     claims = (RequireExternalExecution, RequireUserConfirm)
 
@@ -31,12 +30,12 @@ class Interrupts:
 
 
 def interrupts_of(waiting: Iterable[Interrupt]) -> list[dict[str, Any]]:
-    """The interrupts, as many as fit a frame."""
+    """The interrupts, as many as fit one frame."""
     return as_many_as_fit(waiting, interrupt_of)
 
 
 def interrupt_of(interrupt: Interrupt) -> dict[str, Any]:
-    """One interrupt."""
+    """One interrupt in AG-UI's shape."""
     approval = interrupt.kind == "approval"
     members: dict[str, Any] = {
         "id": interrupt.id,

@@ -1,8 +1,8 @@
-"""What is put right in an AG-UI input before ag-ui-protocol's models see it, because they refuse
-more than a server may: unknown roles, part kinds and sources, parts of before 1.0, and nulls.
+"""Corrects an AG-UI input before ag-ui-protocol's models see it. The models refuse more than a server may: unknown
+roles, kinds of parts and sources, parts from before 1.0, and nulls.
 
-What is not understood is replaced by something empty in its place rather than taken out, so that the
-paths in error messages stay those of the client's input.
+An unknown part is not removed. Something empty takes its place, so that the paths in errors stay those of the client's
+input.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _SOURCES = frozenset({"data", "url", "file"})
 
 
 def tidy(members: dict[str, Any]) -> dict[str, Any]:
-    """The input, changed in place. Raises InvalidRequest where a list is missing or too long."""
+    """The input, changed in place. Raises InvalidRequest if a list is missing or too long."""
     messages = members.get("messages")
     if messages is None:
         raise InvalidRequest("messages: is missing.", "messages")
@@ -26,7 +26,7 @@ def tidy(members: dict[str, Any]) -> dict[str, Any]:
     _limit(members.get("tools"), MOST_TOOLS, "tools")
     _limit(members.get("context"), MOST_ITEMS, "context")
     if isinstance(messages, list):
-        check_items(messages, ("content", "toolCalls", "tool_calls"))  # the models take the second spelling too
+        check_items(messages, ("content", "toolCalls", "tool_calls"))  # the models accept both spellings
         members["messages"] = [_message(each) for each in messages]
     for tool in _objects(members.get("tools")):
         if tool.get("description") is None:
@@ -75,7 +75,7 @@ def _part(part: Any) -> Any:
 
 
 def _from_binary(part: dict[str, Any]) -> dict[str, Any]:
-    """A part as clients of before 1.0 send files, in today's shape; empty where it has no content."""
+    """A file part of a client from before 1.0, in today's shape. Empty if it has no content."""
     mime_type = part.get("mimeType")
     kind = mime_type.partition("/")[0] if isinstance(mime_type, str) else "document"
     for member, source in (("data", "data"), ("url", "url"), ("id", "file")):

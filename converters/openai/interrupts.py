@@ -1,4 +1,4 @@
-"""What a run waits for outside, for clients that have no event for it: a text for people, a list for programs.
+"""Interrupts for clients that have no event for them: a text for people, and a list for programs.
 
 The rules are those of `converters.interrupts`.
 """
@@ -12,16 +12,16 @@ from converters.parsing import shorten
 from converters.wire import to_json
 
 SHOWN_ARGUMENTS = 500
-"""Bytes of a call's arguments that the text repeats."""
+"""Bytes of a call's arguments that the text shows."""
 
 MOST_SHOWN = 10
-"""How many calls the text speaks of."""
+"""Calls that the text names at most."""
 
 
 def words_for(waiting: Sequence[Interrupt], session_id: str, agent: str) -> str:
-    """What waits and how to answer it, in place of an answer; empty where nothing waits.
+    """A text in place of an answer: the calls that wait, and how to answer them. Empty if none waits.
 
-    A client may send it back, and then a model reads it: so it says only what is true for both.
+    A client may send the text back, and then a model reads it. So it says only what is true for both.
     """
     lines = [_line(each) for each in waiting[:MOST_SHOWN]]
     if len(waiting) > MOST_SHOWN:
@@ -41,7 +41,7 @@ def words_for(waiting: Sequence[Interrupt], session_id: str, agent: str) -> str:
 
 
 def listed(waiting: Sequence[Interrupt]) -> list[dict[str, Any]]:
-    """The interrupts as `x_agent.interrupts` has them, as many as fit a frame."""
+    """The interrupts for `x_agent.interrupts`, as many as fit one frame."""
     return as_many_as_fit(waiting, _members)
 
 

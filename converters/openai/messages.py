@@ -1,4 +1,4 @@
-"""OpenAI's chat messages as the engine's. Shapes: the request messages of Chat Completions."""
+"""OpenAI's chat messages as the engine's messages. Shapes: the request messages of Chat Completions."""
 
 import hashlib
 from typing import Any
@@ -12,14 +12,14 @@ from converters.openai.parts import content_of, text_of
 from converters.parsing import step
 
 MOST_CALLS = 128
-"""The most tool calls of one message."""
+"""Tool calls of one message at most."""
 
 
 def messages_of(members: Members) -> tuple[Message, ...]:
-    """The conversation, in order. Raises InvalidRequest for what cannot be read, and for no message at all.
+    """The conversation in order. Raises InvalidRequest for messages that cannot be read, and if there are none.
 
-    The messages have no ids of their own, so that each gets one that is made of its place, its role and its
-    content: the same conversation has the same ids when it comes again.
+    OpenAI's messages have no ids. Each gets an id that is made of its place, role and content, so the same conversation
+    has the same ids when it comes again.
     """
     given = list_at(members, "messages", MOST_MESSAGES)
     if not given:
@@ -53,7 +53,7 @@ def _id(index: int, role: str, content: object) -> str:
 
 
 def _assistant(message_id: str, message: Members, path: str) -> Message:
-    """What an assistant said, as clients send it back. Annotations and parsed values repeat the content."""
+    """An assistant's message as clients send it back. Its annotations and parsed values only repeat the content."""
     for name in ("audio", "function_call"):
         if message.get(name) is not None:
             raise refuse(step(path, name), "is not available here.")
@@ -79,7 +79,7 @@ def _call(call: dict[str, Any], path: str) -> ToolCall:
     if function is None:
         raise refuse(step(path, "function"), "is missing.")
     inside = step(path, "function")
-    # Gemini refuses a replayed call without the signature that it put there.
+    # Gemini refuses a call that comes back without the signature that it put there.
     signature = object_at(call, "extra_content", path)
     return ToolCall(
         id=needed_text(call, "id", path),

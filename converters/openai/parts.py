@@ -1,5 +1,8 @@
-"""What a message contains: text, or parts of several kinds. What cannot be passed on is refused by name: an answer
-that leaves it out would look like one that knows of it."""
+"""The content of a message: a text, or parts of several kinds.
+
+A part that cannot be passed on is refused by its kind. If it were left out, the answer would look as if the model had
+seen it.
+"""
 
 import re
 from typing import Literal
@@ -11,16 +14,15 @@ from converters.fields import Members, an_object, list_at, needed_text, object_a
 from converters.parsing import step
 
 _SOUNDS = {"mp3": "audio/mpeg"}
-"""The media types of sounds that are not named like their format."""
+"""The media types of sounds whose names differ from their format's."""
 
 _FORMAT = re.compile(r"[a-z0-9][a-z0-9.+-]{0,31}")
 
 
 def content_of(message: Members, path: str) -> str | tuple[Part, ...]:
-    """The content with its media; an empty text where no part is left, since empty texts are left out.
+    """The content with its media. Empty texts are left out; if no part is left, it is an empty text.
 
-    Raises InvalidRequest where the content is missing, for a part of an unknown kind, and for one that lacks what
-    it is about.
+    Raises InvalidRequest if the content is missing, for a part of an unknown kind, and for a part without its value.
     """
     content = message.get("content")
     if isinstance(content, str):
@@ -30,8 +32,11 @@ def content_of(message: Members, path: str) -> str | tuple[Part, ...]:
 
 
 def text_of(message: Members, path: str, *, replayed: bool = False) -> str:
-    """The content of a message that is only text. A refusal is what an assistant said instead. Raises
-    InvalidRequest as `content_of` does; but of what an assistant said, other kinds (thinking) are left out."""
+    """The content of a message that may only be text. An assistant's refusal counts as its text.
+
+    Raises InvalidRequest as `content_of` does. With `replayed` (an assistant's message that comes back), parts of other
+    kinds, such as thinking, are left out.
+    """
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -64,7 +69,7 @@ def _text(part: Members, member: str, path: str) -> str:
 
 
 def _part(part: Members, path: str) -> Part | None:
-    """The part, None for an empty text. A URL is never fetched, whatever it points at."""
+    """The part, None for an empty text. A URL is never fetched."""
     match needed_text(part, "type", path):
         case "text":
             text = _text(part, "text", path)
@@ -93,7 +98,7 @@ def _inner(part: Members, member: str, path: str) -> tuple[Members, str]:
 
 
 def _url(part: Members, member: str, path: str) -> tuple[str, str | None]:
-    """The URL, and how closely to look."""
+    """The URL, and its detail (how closely to look)."""
     if isinstance(part.get(member), str):  # some clients leave the object out
         return needed_text(part, member, path), None
     inner, where = _inner(part, member, path)
@@ -109,8 +114,8 @@ def _linked(kind: Literal["image", "video"], url: str, detail: str | None) -> Me
 
 
 def _data(url: str) -> tuple[str | None, str] | None:
-    """The media type and the base64 of a data URL (RFC 2397); None for any other URL, and for a data URL
-    that is not base64."""
+    """The media type and the base64 of a data URL (RFC 2397). None for any other URL, and for a data URL without
+    base64."""
     if url[:5].lower() != "data:":
         return None
     head, comma, value = url.partition(",")

@@ -1,4 +1,4 @@
-"""The tools that a chat completion request brings, which its client runs itself."""
+"""The tools in a chat completion request. Its client runs them itself."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +13,8 @@ MODES = ("auto", "none", "required")
 
 
 def tools_of(members: Members) -> tuple[ToolSpec, ...]:
-    """The tools, in order. Raises InvalidRequest for a kind other than function, for a name that providers
-    refuse, and for one that comes twice."""
+    """The tools in order. Raises InvalidRequest for a kind other than function, for a name that providers refuse, and
+    for a name that comes twice."""
     return once_each(_tools(members))
 
 
@@ -29,7 +29,8 @@ def _tools(members: Members) -> Iterator[tuple[str, ToolSpec]]:
 
 
 def strict_of(members: Members) -> frozenset[str]:
-    """The names of those tools whose arguments must follow their schema exactly. `tools_of` comes first."""
+    """The names of the tools whose arguments must follow their schema exactly. Call `tools_of` first: it checks
+    them."""
     functions = [object_at(tool, "function") or {} for tool in list_at(members, "tools", MOST_TOOLS)]
     return frozenset(
         str(function["name"])
@@ -39,7 +40,7 @@ def strict_of(members: Members) -> frozenset[str]:
 
 
 def choice_of(members: Members, tools: tuple[ToolSpec, ...]) -> str:
-    """`auto`, `none`, `required`, or the name of one of the tools. Raises InvalidRequest for anything else."""
+    """`auto`, `none`, `required`, or the name of one of the tools. Raises InvalidRequest for any other value."""
     value = members.get("tool_choice")
     if value is None:
         return "auto"
