@@ -24,8 +24,8 @@ class RunInput:
     - answers: answers to the session's open interrupts
     - places: each message's index in the client's own list, for errors; empty if the indexes are the same
     - own_ids: the client keeps the messages' ids, so a message can be known again by its id
-    - mark: the beginning of the ids of the user's messages. Equal requests have the same mark; it is empty if there is
-      none
+    - claim: equal requests have the same, and it is stored with the run, so a retry finds the run by it; empty if there
+      is none
     - again: the client says that the same request came before
     - client: the protocol that the client speaks, a word of the application's; it is stored with the run
     - tool_choice: `auto`, `none`, `required`, or the name of one tool; for the first round only
@@ -41,7 +41,7 @@ class RunInput:
     whole: bool = False
     places: tuple[int, ...] = ()
     own_ids: bool = True
-    mark: str = ""
+    claim: str = ""
     again: bool = False
     client: str = ""
     tool_choice: str = "auto"

@@ -51,7 +51,7 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRequest:
-    """A request came before under the same mark. `same` says that it was this request, and no other with its key;
+    """A request came before under the same claim. `same` says that it was this request, and no other with its key;
     `answer` is what it was answered, None if it got no answer."""
 
     same: bool

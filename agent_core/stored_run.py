@@ -10,10 +10,10 @@ from agent_core.messages import new_id
 from agent_core.names import SessionKey
 from agent_core.react.snapshot import tell
 from agent_core.runner import Runner
-from agent_core.sessions.entries import Entry, body_of, weight_of
-from agent_core.sessions.history import history_of
-from agent_core.sessions.kinds import EndBody, RunBody
+from agent_core.sessions.entries import Entry, weight_of
+from agent_core.sessions.history import standing_of
 from agent_core.sessions.leases import answer_of
+from agent_core.sessions.standing import PastRun, Standing
 from agent_core.stored import StoredRun
 
 
@@ -27,38 +27,24 @@ async def find_stored_run(runner: Runner, key: SessionKey, run_id: str) -> Store
     if await answer_of(store.find(key)) is None:  # raises if this is another database than before
         return None
     entries = await answer_of(store.load(key))
-    found = await aside(weight_of(entries), _find, entries, run_id)
-    if found is None:
+    standing = await aside(weight_of(entries), standing_of, entries)
+    if run_id not in standing.runs:
         return None
-    agent, client, end = found
-    if end is None:
+    if not standing.runs[run_id].status:
         entries = await _last_word(runner, key, run_id, entries)
-        found = await aside(weight_of(entries), _find, entries, run_id)
-        end = None if found is None else found[2]
-    return await aside(weight_of(entries), _stored_run, entries, run_id, agent, client, end)
+        standing = await aside(weight_of(entries), standing_of, entries)
+    run = standing.runs.get(run_id)
+    return None if run is None else await aside(weight_of(entries), _stored_run, standing, run_id, run)
 
 
-def _stored_run(entries: Sequence[Entry], run_id: str, agent: str, client: str, end: EndBody | None) -> StoredRun:
-    history = history_of(entries, agent)
+def _stored_run(standing: Standing, run_id: str, run: PastRun) -> StoredRun:
+    history = standing.history(run.agent)
     return StoredRun(
-        snapshot=tell(run_id, agent, history),
-        end=_event(run_id, end, history.pending),
-        last=0 if end is None else end.last,
-        client=client,
+        snapshot=tell(run_id, run.agent, history),
+        end=_end(run_id, run, history.pending),
+        last=run.last,
+        client=run.client,
     )
-
-
-def _find(entries: Sequence[Entry], run_id: str) -> tuple[str, str, EndBody | None] | None:
-    """The agent, the client's protocol and the end of the latest attempt under this id."""
-    found: tuple[str, str, EndBody | None] | None = None
-    for entry in entries:
-        if entry.run_id == run_id and entry.kind in ("run", "end"):
-            body = body_of(entry)
-            if isinstance(body, RunBody):
-                found = (body.agent, body.client, None)
-            elif isinstance(body, EndBody) and found is not None:
-                found = (found[0], found[1], body)
-    return found
 
 
 async def _last_word(runner: Runner, key: SessionKey, run_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -85,15 +71,15 @@ async def _last_word(runner: Runner, key: SessionKey, run_id: str, entries: Sequ
         ticket.leave()
 
 
-def _event(run_id: str, end: EndBody | None, pending: tuple[Interrupt, ...]) -> AgentEnd | RunFailed:
-    if end is None:
+def _end(run_id: str, run: PastRun, pending: tuple[Interrupt, ...]) -> AgentEnd | RunFailed:
+    if not run.status:
         return _failed(run_id, "worker_lost")
-    if end.status == "failed":
-        return _failed(run_id, next((code for code in SENTENCES if code == end.code), "internal"))
+    if run.status == "failed":
+        return _failed(run_id, next((code for code in SENTENCES if code == run.code), "internal"))
     statuses: tuple[RunStatus, ...] = get_args(RunStatus)
-    status: RunStatus = next((each for each in statuses if each == end.status), "completed")
+    status: RunStatus = next((each for each in statuses if each == run.status), "completed")
     waiting = pending if status in ("approval", "waiting") else ()
-    return AgentEnd(run_id=run_id, status=status, interrupts=waiting, cut=end.cut)
+    return AgentEnd(run_id=run_id, status=status, interrupts=waiting, cut=run.cut)
 
 
 def _failed(run_id: str, code: Code) -> RunFailed:

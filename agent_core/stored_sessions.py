@@ -15,14 +15,13 @@ from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, new_id
 from agent_core.names import SessionKey
 from agent_core.runner import Runner
-from agent_core.sessions.asked import owners_in, pending_in, taken_by
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
 from agent_core.sessions.earlier import Search, earlier_in
-from agent_core.sessions.entries import Entry, body_of, entry_of, now_ms, weight_of
-from agent_core.sessions.history import history_of
-from agent_core.sessions.kinds import MessageBody, TitledBody
+from agent_core.sessions.entries import Entry, entry_of, now_ms, weight_of
+from agent_core.sessions.history import history_of, standing_of
+from agent_core.sessions.kinds import TitledBody
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.store import LeaseLost, SessionPutBack
 from agent_core.stored import EarlierRequest, Outline, Page, SessionInfo, StoredRun
@@ -67,27 +66,27 @@ class Sessions:
         return await find_stored_run(self._runner, key, run_id)
 
     async def earlier(
-        self, key: SessionKey, agent: str, *, key_mark: str, mark: str, seconds: float
+        self, key: SessionKey, agent: str, *, key_claim: str, claim: str, seconds: float
     ) -> EarlierRequest | None:
-        """What became of a request with this mark that came in the last so many seconds; None if none did.
+        """What became of a request with this claim that came in the last so many seconds; None if none did.
 
-        Requests with the same key have marks that begin with `key_mark`. Raises SessionBusy while it is answered here.
+        Claims of requests with the same key begin with `key_claim`. Raises SessionBusy while it is answered here.
         """
         running = frozenset(run.run_id for run in self._runner.under_way(key))
-        wanted = Search(agent=agent, key_mark=key_mark, mark=mark, since=now_ms() - seconds * 1000, running=running)
+        wanted = Search(agent=agent, key_claim=key_claim, claim=claim, since=now_ms() - seconds * 1000, running=running)
         return await self._read(key, lambda entries: earlier_in(entries, wanted, key.session_id))
 
     async def interrupts(self, key: SessionKey) -> dict[str, str]:
         """The agent of every interrupt of the session, answered or not, by the interrupt's id."""
-        return await self._read(key, owners_in)
+        return (await self._read(key, standing_of)).owners
 
     async def pending(self, key: SessionKey, agents: Sequence[str]) -> dict[str, tuple[Interrupt, ...]]:
         """What waits for an answer now, of each of these agents that has ever asked for something."""
-        return await self._read(key, lambda entries: pending_in(entries, agents))
+        return await self._read(key, lambda entries: standing_of(entries).pending(agents))
 
     async def taker(self, key: SessionKey, operation_id: str) -> str | None:
         """The run that took the result of this operation; None if none has."""
-        return await self._read(key, lambda entries: taken_by(entries, operation_id))
+        return await self._read(key, lambda entries: standing_of(entries).taker_of(operation_id))
 
     async def export(self, key: SessionKey, title: str) -> bytes:
         """The whole session as lines of JSON, under this title."""
@@ -205,6 +204,5 @@ class Sessions:
 
 
 def _outline_of(entries: Sequence[Entry]) -> Outline:
-    bodies = (body_of(entry) for entry in entries if entry.kind == "message")
-    names = dict.fromkeys(body.agent for body in bodies if isinstance(body, MessageBody))
-    return Outline(agents=tuple(names), state=history_of(entries, "").state)
+    standing = standing_of(entries)
+    return Outline(agents=tuple(standing.agents), state=standing.state)

@@ -109,7 +109,6 @@ ORDER = (
     "agent_core.sessions.kinds",
     "agent_core.sessions.entries",
     "agent_core.sessions.history",
-    "agent_core.sessions.asked",
     "agent_core.sessions.earlier",
     "agent_core.sessions.records",
     "agent_core.sessions.store",

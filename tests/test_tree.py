@@ -47,6 +47,9 @@ KINDS = {
     ".in",
     ".toml",
     ".yml",
+    ".db",
+    ".key",
+    ".anchor",
 }
 """The kinds of files in the folders."""
 

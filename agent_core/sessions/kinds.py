@@ -27,7 +27,7 @@ from agent_core.sessions.checks import (
     check_number,
     check_status,
 )
-from agent_core.sessions.standing import ROOT, Asked, Origin, PastRun, Standing
+from agent_core.sessions.standing import ROOT, Origin, PastRun, Standing
 
 _EARLIER_CLAIM = re.compile(r"(in_[0-9a-f]{16}|key_[0-9a-f]{16}_[0-9a-f]{16})_")
 """What the ids of messages began with that earlier versions stored: there a claim was not its run's."""
@@ -233,7 +233,8 @@ class AskedBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin = ""
 
     def fold(self, standing: Standing) -> None:
-        standing.asked[self.interrupt.id] = Asked(self.agent, self.interrupt)
+        standing.owners[self.interrupt.id] = self.agent
+        standing.operations.setdefault(self.interrupt.operation_id, set()).add(self.interrupt.id)
         if not self.origin:
             standing.here(self.agent).asked[self.interrupt.call_id] = self.interrupt
 
@@ -264,7 +265,7 @@ class AnsweredBody(Body, frozen=True, kw_only=True, omit_defaults=True):
             standing.decisions.setdefault(self.interrupt_id, self.decision)
 
     def fit(self, so_far: SoFar) -> Self:
-        if self.interrupt_id not in so_far.standing.asked:
+        if self.interrupt_id not in so_far.standing.owners:
             raise Wrong("body.interrupt_id is that of no interrupt before it.")
         return self
 

@@ -165,14 +165,6 @@ class NotTheClients:
         return call_id in history.asked or call_id in history.started or history.foreign.get(str(call_id)) == "copied"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An interrupt, answered or not, and the agent whose call it is about."""
-
-    agent: str
-    interrupt: Interrupt
-
-
 @dataclass(slots=True)
 class Standing:
     """A session, as far as its entries were taken. The histories share what is the session's.
@@ -180,8 +172,9 @@ class Standing:
     - run_id, lane, seq: of the entry that is being taken
     - histories: by agent and lane; runs: the latest attempt of each, whichever agent's, by its id
     - open_runs: the runs that have begun and not ended, by id and lane
-    - asked: every interrupt that was ever asked, by its id; takers: the runs that took an operation's result, by its
-      interrupt's id
+    - owners: the agent of every interrupt that was ever asked, by the interrupt's id
+    - operations: the interrupts of each operation that a call has waited for, by its id; takers: the runs that took an
+      operation's result, by the interrupt's id
     - changes: those of the state; `state`, `state_patches`, `misfits` are what they amount to, once that is known
     - switched: how many messages all rewinds together have hidden or shown again
     """
@@ -196,7 +189,8 @@ class Standing:
     started: dict[str, str] = field(default_factory=dict)
     clients: set[str] = field(default_factory=set)
     decisions: dict[str, Decision] = field(default_factory=dict)
-    asked: dict[str, Asked] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    operations: dict[str, set[str]] = field(default_factory=dict)
     takers: dict[str, str] = field(default_factory=dict)
     title: str = ""
     changes: StateChanges = field(default_factory=StateChanges)
@@ -250,12 +244,17 @@ class Standing:
         for each in self.histories.values():
             each.asked.clear()
 
+    @property
+    def agents(self) -> list[str]:
+        """Those to which something was said."""
+        return [agent for (agent, lane), each in self.histories.items() if lane == ROOT and not each.tree.empty]
+
     def pending(self, agents: Iterable[str]) -> dict[str, tuple[Interrupt, ...]]:
         """What waits for an answer now, of each of these agents that has ever asked for something."""
-        names = {each.agent for each in self.asked.values()}
+        names = set(self.owners.values())
         return {agent: self.of(agent).pending for agent in agents if agent in names}
 
     def taker_of(self, operation_id: str) -> str | None:
         """The run that took the result of this operation; None if none has."""
-        waited = {name for name, each in self.asked.items() if each.interrupt.operation_id == operation_id}
+        waited = self.operations.get(operation_id, ())
         return next((run_id for name, run_id in self.takers.items() if name in waited), None)

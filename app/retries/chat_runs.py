@@ -38,9 +38,9 @@ async def find_or_begin(
     again = False
     if claim.is_second:
         key = SessionKey(user_id=claim.user_id, session_id=claim.session_id)
-        key_mark, mark = claim.marks
+        key_claim, stored_claim = claim.stored_as
         earlier = await services.engine.sessions.earlier(
-            key, agent.name, key_mark=key_mark, mark=mark, seconds=claim.seconds
+            key, agent.name, key_claim=key_claim, claim=stored_claim, seconds=claim.seconds
         )
         if earlier is not None and not earlier.same:
             raise OtherBody
@@ -77,12 +77,11 @@ def _named(
     manner = Manner(keep=claim.may_repeat)
     if on_disconnect == "continue":
         manner = Manner(keep=True, timed=True, on_disconnect="continue")
-    # The same request, if it comes again, finds its messages by their ids.
-    mark = claim.marks[1]
-    messages = asked.under(new_id(mark))
+    messages = asked.under(new_id("in"))
     served = services.runs.start(
         agent,
-        replace(asked.input, messages=messages, whole=False, own_ids=False, mark=mark, again=again),
+        # The same request, if it comes again, finds the run by its claim.
+        replace(asked.input, messages=messages, whole=False, own_ids=False, claim=claim.stored_as[1], again=again),
         user_id=claim.user_id,
         session_id=session_id,
         run_id=new_id("run"),

@@ -80,9 +80,8 @@ class Claim:
         return self.key is not None or self.again
 
     @property
-    def marks(self) -> tuple[str, str]:
-        """What the ids of the messages that it brings begin with: that of its key, which another request must not
-        have, and the whole of it."""
+    def stored_as(self) -> tuple[str, str]:
+        """As what a session knows it: what it shares with all requests that have its key, and the whole of it."""
         body = self.body.hex()[:16]
         if self.key is None:
             return f"in_{body}", f"in_{body}"

@@ -80,8 +80,11 @@ async def _placing(lane: Lane) -> Placing:
 
 def _question_again(lane: Lane) -> Node | None:
     """The last question, if the request is known to be the one that it came with."""
-    mark, asked, last = lane.input.mark, lane.history.question, lane.history.run
-    if not mark or asked is None or not asked.message.id.startswith(mark) or last is None:
+    claim, asked, last = lane.input.claim, lane.history.question, lane.history.run
+    if not claim or asked is None or last is None:
+        return None
+    brought = lane.history.runs.get(asked.run_id)
+    if brought is None or brought.claim != claim:
         return None
     under_way = last.ended_at > lane.scope.arrived or (lane.scope.waited and last.ended_at == lane.scope.arrived)
     unread = (last.unread or not last.status) and not lane.scope.seen(next(reversed(lane.history.runs)))
@@ -152,7 +155,9 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
     history, agent = lane.history, lane.agent.name
     lost = EndBody(status="failed", code="worker_lost", at=now_ms(), unread=True)
     entries = [entry_of(run_id, lost) for run_id in history.lost]
-    entries.append(lane.entry(RunBody(agent=agent, client=lane.input.client, at=now_ms(), opens=intake.opens)))
+    given = lane.input
+    begun = RunBody(agent=agent, client=given.client, at=now_ms(), opens=intake.opens, claim=given.claim)
+    entries.append(lane.entry(begun))
     entries += answers.entries(lane)
     back = None
     if intake.rewind is not None:

@@ -104,23 +104,24 @@ def migrate(conn: Connection, migrations: Sequence[Migration] = MIGRATIONS) -> b
     if not inspect(conn).has_table("meta"):
         meta.create(conn)
         conn.execute(_BEGIN)
-    version = _read_version(conn)
-    if version > len(migrations):
-        raise StoreError(
-            f"The database has version {version} of the schema, and this Ostinato knows {len(migrations)}:"
-            " a newer one has used it."
-        )
+    version = check_version(conn, len(migrations))
     if version < len(migrations):
         _carry_out(conn, migrations[version])
         conn.execute(_ADVANCE, {"version": str(version + 1)})
     return version + 1 < len(migrations)
 
 
-def _read_version(conn: Connection) -> int:
+def check_version(conn: Connection, known: int = len(MIGRATIONS)) -> int:
+    """The version of the database's schema. Raises StoreError for one that this code does not know."""
     columns = {column["name"] for column in inspect(conn).get_columns("meta")}
     version = conn.execute(_VERSION).scalar() if {"name", "value"} <= columns else None
     if version is None or not version.isdigit():
         raise StoreError("The database has a table `meta` that is not Ostinato's: give it a database of its own.")
+    if int(version) > known:
+        raise StoreError(
+            f"The database has version {version} of the schema, and this Ostinato knows {known}:"
+            " a newer one has used it."
+        )
     return int(version)
 
 

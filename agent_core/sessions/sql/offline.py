@@ -21,6 +21,7 @@ from agent_core.sessions.journal.report import Report
 from agent_core.sessions.journal.verify import verify
 from agent_core.sessions.sql.database_file import DATABASE, LOCK
 from agent_core.sessions.sql.failures import name_of
+from agent_core.sessions.sql.migrations import check_version
 
 _CONNECT = 10.0  # seconds
 
@@ -51,9 +52,14 @@ def read_database(
     try:
         journal = Journal(read_key(data_dir, journal_key, create=False))
         with _copies(anchors) as copies:
+
+            def read_known(conn: Connection) -> T:
+                check_version(conn)
+                return read(conn, journal, copies)
+
             if where == "sqlite":
-                return _read_sqlite(database, lambda conn: read(conn, journal, copies))
-            return asyncio.run(_read_postgres(where, lambda conn: read(conn, journal, copies)))
+                return _read_sqlite(database, read_known)
+            return asyncio.run(_read_postgres(where, read_known))
     except (SQLAlchemyError, sqlite3.Error) as exc:
         raise StoreError(f"The database cannot be read to its end ({name_of(exc)}).") from None
     except StoreError:

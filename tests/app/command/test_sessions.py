@@ -178,6 +178,12 @@ def corrupt(data: Path) -> None:
     (data / "sessions.db").write_bytes(raw)
 
 
+def use_newer(data: Path) -> None:
+    with sqlite3.connect(data / "sessions.db") as conn:
+        conn.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+    conn.close()
+
+
 CANNOT: dict[str, tuple[Callable[[Path], object], str]] = {
     "the key is gone": (lambda data: (data / "journal.key").unlink(), "journal.key: there is no such file"),
     "others can read the key": (lambda data: (data / "journal.key").chmod(0o644), "others can read"),
@@ -185,6 +191,10 @@ CANNOT: dict[str, tuple[Callable[[Path], object], str]] = {
     "the database is none": (lambda data: (data / "sessions.db").write_bytes(b"x" * 5000), "SQLITE_NOTADB"),
     "the database is damaged": (corrupt, "cannot be read to its end"),
     "the database is another": (lambda data: (data / "sessions.db").write_bytes(b""), "cannot be read to its end"),
+    "the database is newer": (
+        use_newer,
+        "version 99 of the schema, and this Ostinato knows 3: a newer one has used it.",
+    ),
     "the anchor is none": (lambda data: (data / "journal.anchor").write_bytes(b"x" * 64), "is not a journal's anchor"),
 }
 

@@ -116,13 +116,13 @@ def test_an_empty_key_is_none_and_one_that_is_too_long_is_refused() -> None:
     assert refused.value.param == "Idempotency-Key"
 
 
-def test_the_marks_of_a_request_tell_its_key_and_its_body() -> None:
-    (key, whole), (same_key, other) = claim(key="k").marks, claim("other", key="k").marks
+def test_a_stored_claim_tells_its_key_and_its_body() -> None:
+    (key, whole), (same_key, other) = claim(key="k").stored_as, claim("other", key="k").stored_as
     assert key == same_key
     assert whole != other
     assert whole.startswith(key)
-    assert claim(key="k2").marks[0] != key
-    assert claim(retry="0").marks == claim(retry="1").marks != claim("other").marks
+    assert claim(key="k2").stored_as[0] != key
+    assert claim(retry="0").stored_as == claim(retry="1").stored_as != claim("other").stored_as
 
 
 async def test_another_user_finds_nothing_and_is_told_nothing() -> None:
