@@ -107,15 +107,15 @@ def said(text: str, message_id: str = "") -> Message:
     return Message(id=message_id or text, role="user", content=text)
 
 
-def marked(text: str) -> RunInput:
+def claiming(text: str) -> RunInput:
     """A request with the key `key_1`, as it comes for the first time."""
-    return RunInput(messages=(said(text, f"key_1_{text}_x"),), own_ids=False, mark=f"key_1_{text}")
+    return RunInput(messages=(said(text),), own_ids=False, claim=f"key_1_{text}")
 
 
-async def test_an_earlier_request_is_known_by_its_mark_with_its_answer(engine: Engine) -> None:
-    result = await engine.call(agent(), marked("hello"), user_id="u", session_id="s", run_id="r1")
+async def test_an_earlier_request_is_known_by_its_claim_with_its_answer(engine: Engine) -> None:
+    result = await engine.call(agent(), claiming("hello"), user_id="u", session_id="s", run_id="r1")
     find = engine.sessions.earlier
-    earlier = await find(KEY, "a", key_mark="key_1", mark="key_1_hello", seconds=60)
+    earlier = await find(KEY, "a", key_claim="key_1", claim="key_1_hello", seconds=60)
     assert earlier is not None
     assert earlier.same
     assert earlier.answer is not None
@@ -125,13 +125,13 @@ async def test_an_earlier_request_is_known_by_its_mark_with_its_answer(engine: E
     assert isinstance(told, TextDelta)
     assert (told.text, told.reply_id) == ("hi", result.message.id)
     assert isinstance(end, AgentEnd)
-    other = await find(KEY, "a", key_mark="key_1", mark="key_1_bye", seconds=60)
+    other = await find(KEY, "a", key_claim="key_1", claim="key_1_bye", seconds=60)
     assert other is not None
     assert not other.same
     for strange in (
-        await find(KEY, "b", key_mark="key_1", mark="key_1_hello", seconds=60),
-        await find(KEY, "a", key_mark="key_2", mark="key_2_hello", seconds=60),
-        await find(KEY, "a", key_mark="key_1", mark="key_1_hello", seconds=-1),
+        await find(KEY, "b", key_claim="key_1", claim="key_1_hello", seconds=60),
+        await find(KEY, "a", key_claim="key_2", claim="key_2_hello", seconds=60),
+        await find(KEY, "a", key_claim="key_1", claim="key_1_hello", seconds=-1),
     ):
         assert strange is None
 
@@ -140,13 +140,13 @@ async def test_an_earlier_request_that_is_under_way_is_busy_and_one_that_was_sto
     engine: Engine,
 ) -> None:
     model = ScriptedModel([[asyncio.Event()]])
-    task = asyncio.create_task(events_of(engine, Agent("a", model), marked("hello")))
+    task = asyncio.create_task(events_of(engine, Agent("a", model), claiming("hello")))
     await model.streaming.wait()
     with pytest.raises(SessionBusy):
-        await engine.sessions.earlier(KEY, "a", key_mark="key_1", mark="key_1_hello", seconds=60)
+        await engine.sessions.earlier(KEY, "a", key_claim="key_1", claim="key_1_hello", seconds=60)
     await engine.interrupt(user_id="u", session_id="s")
     await task
-    earlier = await engine.sessions.earlier(KEY, "a", key_mark="key_1", mark="key_1_hello", seconds=60)
+    earlier = await engine.sessions.earlier(KEY, "a", key_claim="key_1", claim="key_1_hello", seconds=60)
     assert earlier is not None
     assert (earlier.same, earlier.answer) == (True, None)
 
