@@ -3,6 +3,7 @@ only its own process.)"""
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,18 @@ async def test_a_lease_lasts_as_long_as_the_store_says(store: SqlStore) -> None:
     store._lease_seconds = 30
     await store.renew("b")
     assert await store.acquire(KEY, "a") is None
+
+
+@pytest.mark.parametrize("before", [0, 1])
+async def test_a_session_is_released_also_where_the_answer_to_an_append_was_lost(store: SqlStore, before: int) -> None:
+    """The lease does not know of the new head."""
+    await store.renew("a")
+    lease = await take(store, owner="a")
+    if before:
+        await store.append(lease, [entry(0)])
+    await store.append(replace(lease), [entry(1)])
+    await store.release(lease)
+    assert (await take(store, owner="b")).head == before + 1
 
 
 async def test_what_an_owner_held_is_free_when_it_retires(store: SqlStore) -> None:
