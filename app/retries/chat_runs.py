@@ -9,8 +9,8 @@ from agent_core.agent import Agent
 from agent_core.messages import new_id
 from agent_core.names import SessionKey
 from agent_core.stored import StoredAnswer
+from app.retries.claimed_run import ClaimedRun
 from app.retries.hidden_turns import HiddenTurn, name_of_talk, names_of_calls
-from app.retries.places import Place
 from app.retries.repeats import Claim, OtherBody
 from app.retries.unnamed import Unnamed
 from app.runs.run import Manner, OnDisconnect, ServedRun
@@ -100,8 +100,8 @@ async def _unnamed(
         return _begin(services, agent, asked, claim, hidden, None)
     run_id = new_id("run")
     if not claim.is_second:
-        return _begin(services, agent, asked, claim, hidden, services.claims.place(claim, run_id))
-    async with services.claims.turn(claim):
+        return _begin(services, agent, asked, claim, hidden, services.claims.begin(claim, run_id))
+    async with services.claims.one_at_a_time(claim):
         served = await _find(services, claim)  # it may have begun in the meantime
         if served is not None:
             return served
@@ -116,13 +116,18 @@ async def _unnamed(
 
 
 def _begin(
-    services: Services, agent: Agent, asked: ChatRequest, claim: Claim, hidden: HiddenTurn | None, place: Place | None
+    services: Services,
+    agent: Agent,
+    asked: ChatRequest,
+    claim: Claim,
+    hidden: HiddenTurn | None,
+    claimed: ClaimedRun | None,
 ) -> ServedRun:
     """Start a run on the body, or on what the client does not have of its conversation and what is new in the body, or
     on what an earlier run of the same request has left."""
     given = asked.input
-    if place is not None and place.left is not None:
-        given = replace(given, messages=place.left.messages, state=place.left.state)
+    if claimed is not None and claimed.left is not None:
+        given = replace(given, messages=claimed.left.messages, state=claimed.left.state)
     elif hidden is not None:
         given = replace(given, messages=hidden.messages + asked.news(new_id("in")), state=hidden.state)
     served = services.runs.start(
@@ -130,19 +135,19 @@ def _begin(
         given,
         user_id=claim.user_id,
         session_id=new_id("chat"),
-        run_id=new_id("run") if place is None else place.run_id,
+        run_id=new_id("run") if claimed is None else claimed.run_id,
         ephemeral=True,
         outside=Unnamed(
             hidden_turns=services.hidden_turns,
             asked=asked,
             found=hidden,
-            place=place,
+            claimed=claimed,
             converters=lambda: [make() for make in services.converters],
         ),
         manner=Manner(keep=claim.may_repeat),
     )
-    if place is not None:
-        served.when_left(place.client_left)
+    if claimed is not None:
+        served.when_left(claimed.client_left)
         services.repeats.remember(claim, served)
     return served
 

@@ -1,22 +1,15 @@
-"""Claims: requests that name no session and may come again, kept in the store.
+"""Requests that name no session and may come again, as the store knows them: for all its servers, and after a restart.
 
-The store knows them for all servers on it, and after a restart. This process's own memory (`repeats.py`) is asked
-first.
+This process's own memory is asked first (`repeats.py`).
 
-A request with a key claims the key before its run begins. The claim names the run, and belongs to the run's worker
-while that is alive. Before the run's first call begins, the claim is marked. At the end the answer takes the claim's
-place. So a second request with the same key has these ways:
+A request with a key stores its claim before its run begins. The claim names the run, and belongs to its worker while
+that is alive. Before the run's first call begins, the claim says so; at the end it gets the answer. So the same request
+again is given the answer, or waits for it, or takes the claim over if the worker is gone. It never takes over a claim
+of which a call had begun: nobody knows what that has done. A run that was stopped after its first call leaves what it
+had done, and the next run of the same request goes on from there.
 
-- It gets the answer if there is one.
-- It waits while the worker is alive.
-- It takes the claim over if the worker is gone and no call had begun.
-- It gets `worker_lost` if a call had begun, because nobody knows what the call has done.
-
-A run that was stopped after its first call leaves what it has done. The next run of the same request goes on from
-there.
-
-A request without a key is stored only when its first call begins, or when its client leaves early. Before that, nothing
-has been done that must not be done twice.
+A request without a key is stored when its first call begins, or when its client leaves early: before that nothing was
+done that must not be done twice.
 """
 
 import asyncio
@@ -32,15 +25,15 @@ from agent_core.engine import Engine
 from agent_core.errors import Code, RunError
 from agent_core.stored import StoredAnswer
 from app.errors import RETRY_SECONDS, Refusal
-from app.retries.places import Claimed, Name, Place, given_by, lost, name_of
+from app.retries.claimed_run import Claimed, ClaimedRun, Name, given_by, lost, name_of
 from app.retries.repeats import Claim, OtherBody
 from app.settings import Settings
 
 POLL, LONGEST_POLL = 0.1, 1.0
-"""Seconds between two looks at a claim that another worker holds: the first wait, and the longest."""
+"""Seconds between two looks at a claim that another worker holds: at first, and at most."""
 
 LATE = 60.0
-"""Seconds after a run's deadline. If its claim still says that it is under way, assume the run lost."""
+"""Seconds beyond its deadline after which a run is assumed lost, though its claim is still held."""
 
 
 class StillAnswered(Refusal):
@@ -62,27 +55,27 @@ class Claims:
         self._patience = settings.queue_seconds
         self._longest = settings.run_seconds + LATE
         self._draining = draining
-        self._turns: dict[Name, list[asyncio.Lock]] = {}
+        self._locks: dict[Name, list[asyncio.Lock]] = {}
         self._under_way: Counter[Name] = Counter()
 
     @asynccontextmanager
-    async def turn(self, claim: Claim) -> AsyncGenerator[None, None]:
-        """Let equal requests in this process go one after another, so that the second finds the run of the first."""
+    async def one_at_a_time(self, claim: Claim) -> AsyncGenerator[None, None]:
+        """Let equal requests of this process wait for each other: the second finds what the first has begun."""
         name = name_of(claim)
-        locks = self._turns.setdefault(name, [asyncio.Lock()])
-        locks.append(locks[0])  # count this request: one more item for each that is here
+        locks = self._locks.setdefault(name, [asyncio.Lock()])
+        locks.append(locks[0])  # one item for each request that is here
         try:
             async with locks[0]:
                 yield
         finally:
             locks.pop()
             if len(locks) == 1:
-                self._turns.pop(name, None)
+                self._locks.pop(name, None)
 
-    async def enter(self, claim: Claim, run_id: str, gone: Callable[[], Awaitable[bool]]) -> StoredAnswer | Place:
-        """The earlier answer to the same request, or a place for a run that will answer it.
+    async def enter(self, claim: Claim, run_id: str, gone: Callable[[], Awaitable[bool]]) -> StoredAnswer | ClaimedRun:
+        """The answer that the same request was given before, or the claim for the run that is to answer it.
 
-        Waits while another worker answers the request. `gone` says whether the client has left. Raises OtherBody,
+        It waits while another worker holds the claim; `gone` says whether the client has left. Raises OtherBody,
         StillAnswered, ClientDisconnect, and RunError `store_unavailable` or `draining`.
         """
         user_id, name = name_of(claim)
@@ -94,7 +87,7 @@ class Claims:
             value = msgspec.json.encode(mine)
             found = await self._records.claim(user_id, name, value, owner=owner, seconds=claim.seconds, instead=instead)
             if found is None:
-                return self._place(claim, mine, stored=True)
+                return self._claimed_run(claim, mine, stored=True)
             known = msgspec.json.decode(found.value, type=Claimed)
             if known.body != mine.body:
                 raise OtherBody
@@ -114,11 +107,13 @@ class Claims:
                 raise ClientDisconnect
             pause = min(2 * pause, LONGEST_POLL)
 
-    def place(self, claim: Claim, run_id: str) -> Place:
-        """A place for the run of a request that cannot have come before."""
-        return self._place(claim, Claimed(body=claim.body.hex(), run_id=run_id, created=int(time())), stored=False)
+    def begin(self, claim: Claim, run_id: str) -> ClaimedRun:
+        """The claim for a run whose request cannot have come before."""
+        return self._claimed_run(
+            claim, Claimed(body=claim.body.hex(), run_id=run_id, created=int(time())), stored=False
+        )
 
-    def _place(self, claim: Claim, claimed: Claimed, *, stored: bool) -> Place:
+    def _claimed_run(self, claim: Claim, claimed: Claimed, *, stored: bool) -> ClaimedRun:
         name = name_of(claim)
         self._under_way[name] += 1
 
@@ -127,7 +122,7 @@ class Claims:
             if not self._under_way[name]:
                 del self._under_way[name]
 
-        return Place(self._engine, claim, claimed, stored, over)
+        return ClaimedRun(self._engine, claim, claimed, stored, over)
 
     def _is_held(self, holder: str | None, known: Claimed, owner: str, name: Name) -> bool:
         if holder is None or time() - known.created > self._longest:

@@ -1,13 +1,12 @@
-"""Hidden turns: the part of a conversation that a client without a session was not shown.
+"""Conversations without a session of which the client does not have everything.
 
-An OpenAI client never sees the calls and results of the server's tools. So the transcript that it sends back may lack
-a part. That is so if one answer asks for tools of the server and of the client. It is also so if a run's rounds were
-used up and the user says "continue": then the results so far are missing. The missing part is kept in the store for an
-hour.
+An OpenAI client never sees the calls and results of the server's tools. If one answer asks for server and client tools
+together, the transcript that comes back lacks half of what happened. If a budget was used up and the user says
+"continue", it lacks what was found so far. That part, the hidden turn, is kept in the store for an hour.
 
-A request that brings the result of one of its calls goes on with it. After a closing answer it is found by all that the
-client was shown, and never by that answer alone. Users without a key share one name, and a run whose model gives no
-closing answer always ends with the same text. Of equal conversations of one user with one agent, the last counts.
+A request that answers one of its calls goes on with it. After a closing answer it is found by everything that the
+client was shown, never by that answer alone: users without a key share a name, and the text that stands in for a
+missing answer is always the same. Of equal conversations of one user with one agent, the last counts.
 """
 
 import hashlib
@@ -26,7 +25,7 @@ KEPT = 3600.0
 
 
 class HiddenTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The conversation as it stood when the run ended: all messages, and the session's state."""
+    """The conversation when it was left to the client: all messages, and the session's state."""
 
     messages: tuple[Message, ...]
     state: Any = None
@@ -40,10 +39,10 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def hidden_turn_of(run: Run) -> HiddenTurn | None:
-    """The run's hidden turn, or None if the client can send all of it back.
+    """What the run leaves to its client; None if the client can bring all of it itself.
 
-    A client cannot send back the server's own calls and results, calls that were refused here, a guard's note in a
-    result, or fields that a provider wants back with a call. Hardly any client sends thinking back.
+    It cannot bring the server's own calls and results, its calls that were refused here, a guard's words beside a
+    result, or members that a provider wants back on a call; and hardly any client replays thinking.
     """
     messages = run.messages
     hidden = any(_is_hidden(message, run) for message in messages)
@@ -51,8 +50,7 @@ def hidden_turn_of(run: Run) -> HiddenTurn | None:
 
 
 def left_of(run: Run) -> HiddenTurn:
-    """The work of a stopped run, for the next run of the same request. An answer that was cut off is left out, because
-    the model must give it again."""
+    """What a stopped run had done, without the unfinished answer at its end, which the next run says again."""
     messages = run.messages
     last = max((at for at, each in enumerate(messages) if each.role != "assistant" or each.tool_calls), default=-1)
     return HiddenTurn(messages=messages[: last + 1], state=run.state)
@@ -65,13 +63,15 @@ def _is_hidden(message: Message, run: Run) -> bool:
 
 
 def names_of_calls(call_ids: Iterable[str]) -> list[str]:
-    """The names of a turn in which these calls wait."""
+    """The names of the turn in which these calls wait."""
     return [f"call:{hashlib.sha256(call_id.encode()).hexdigest()}" for call_id in call_ids]
 
 
 def name_of_talk(agent: str, shown: Iterable[Message]) -> str:
-    """The name of a turn whose client was shown these messages. Only their roles and contents count. White space does
-    not count exactly, because some clients trim it."""
+    """The name of the turn of which the client was shown these messages.
+
+    Only their roles and contents count, and no white space, which some clients trim.
+    """
     digest = hashlib.sha256(orjson.dumps(agent))
     for message in shown:
         parts = () if isinstance(message.content, str) else message.content

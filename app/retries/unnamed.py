@@ -1,4 +1,4 @@
-"""The end of a run without a session: it keeps the hidden turn for its client, and the answer for the same request."""
+"""What a run without a session leaves: what its client has not seen, and the answer for the same request again."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from agent_core.events import AgentEnd, RunFailed
 from agent_core.messages import Message
 from agent_core.retold import retold
 from agent_core.run import Run
+from app.retries.claimed_run import ClaimedRun
 from app.retries.hidden_turns import HiddenTurn, HiddenTurns, hidden_turn_of, name_of_talk, names_of_calls
-from app.retries.places import Place
 from converters.chain import Converter
 from converters.openai.chat import ChatAnswer
 from converters.openai.decode import ChatRequest
@@ -19,22 +19,22 @@ from converters.openai.decode import ChatRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnamed:
-    """Is told of a run's calls and of its end.
+    """Keeps both.
 
-    - found: the hidden turn with which the conversation goes on
-    - place: the place of the request's claim, None if the request cannot come again
-    - converters: makes the user's own converters; they may show the client another text than the model's
+    - found: the hidden turn that the conversation goes on with
+    - claimed: the run's claim; None if the request cannot come again
+    - converters: makes the user's own converters, which may show the client another text than the model's
     """
 
     hidden_turns: HiddenTurns
     asked: ChatRequest
     found: HiddenTurn | None
-    place: Place | None
+    claimed: ClaimedRun | None
     converters: Callable[[], Sequence[Converter]]
 
     async def before_calls(self) -> None:
-        if self.place is not None:
-            await self.place.before_calls()
+        if self.claimed is not None:
+            await self.claimed.before_calls()
 
     async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
         """Raises RunError `store_unavailable`."""
@@ -44,8 +44,8 @@ class Unnamed:
             end = RunFailed(run_id=run.run_id, code=error.code, message=SENTENCES[error.code])
             raise
         finally:
-            if self.place is not None:
-                await self.place.at_end(run, end)
+            if self.claimed is not None:
+                await self.claimed.at_end(run, end)
 
     async def _keep_hidden_turn(self, run: Run, end: AgentEnd | RunFailed) -> None:
         if not isinstance(end, AgentEnd) or end.status not in ("client_tools", "max_iterations"):

@@ -117,7 +117,7 @@ async def test_the_second_request_waits_for_the_first_that_another_server_answer
         first = asyncio.create_task(post(one.url, ask("pay"), **KEY))
         await register.begun.wait()
         second = [asyncio.create_task(post(up.url, ask("pay"), **KEY)) for up in (one, two, two)]
-        await until(lambda: len(services_of(two).claims._turns) == 1)
+        await until(lambda: len(services_of(two).claims._locks) == 1)
         register.go_on.set()
         answers = [told(await each) for each in (first, *second)]
     assert all(answer == answers[0] for answer in answers)
@@ -132,7 +132,7 @@ async def test_equal_requests_at_the_same_time_run_once(tmp_path: Path, monkeypa
         answers = await asyncio.gather(*(post(servers[n % 2].url, ask("pay"), **KEY) for n in range(8)))
         assert [content_of(answer) for answer in answers] == ["done"] * 8
         for up in servers:
-            assert services_of(up).claims._turns == {}
+            assert services_of(up).claims._locks == {}
             await quiet_claims(up)
     assert (register.charged, len(model.requests)) == (1, 2)
 
@@ -167,9 +167,9 @@ async def test_a_client_that_leaves_while_it_waits_leaves_nothing_behind(
         first = asyncio.create_task(post(one.url, ask("hi"), **KEY))
         await model.streaming.wait()
         second = asyncio.create_task(post(two.url, ask("hi"), **KEY))
-        await until(lambda: len(services_of(two).claims._turns) == 1)
+        await until(lambda: len(services_of(two).claims._locks) == 1)
         second.cancel()
-        await until(lambda: services_of(two).claims._turns == {})
+        await until(lambda: services_of(two).claims._locks == {})
         go_on.set()
         assert content_of(await first) == "done"
 
@@ -251,7 +251,7 @@ async def test_a_retry_without_a_key_finds_the_run_that_its_client_gave_up_on_at
         assert await sql(two, "SELECT 1 FROM records") == [(1,)], "a call has begun"
         slow.cancel()
         retry = asyncio.create_task(post(two.url, ask("pay"), **SECOND))
-        await until(lambda: len(services_of(two).claims._turns) == 1)
+        await until(lambda: len(services_of(two).claims._locks) == 1)
         register.go_on.set()
         assert content_of(await retry) == "done"
         assert content_of(await post(two.url, ask("pay"), **FIRST)) == "done", "a request of its own"

@@ -1,4 +1,4 @@
-"""A request without a session as the store keeps it: the run that answers it, and its answer."""
+"""A claim in the store, and the run that answers it."""
 
 import asyncio
 import hashlib
@@ -23,8 +23,8 @@ Name = tuple[str, str]
 """A user, and the claim's name in the store."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The end of a run, and what its client was told: the messages, and the calls that wait for the client."""
+class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a run ended, the messages that its client was told, and the calls that wait for the client."""
 
     session_id: str
     messages: tuple[Message, ...]
@@ -33,26 +33,25 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request in the store.
+    """A claim as it is stored.
 
-    - body: the hash of its body
-    - run_id, created: the run that answers it, and when that began, in seconds since 1970
-    - acted: whether a call of the run had begun
-    - answer: the answer, None until the run has ended
-    - left: the work of a run that was stopped after its first call; the next run goes on from there
+    - body: the hash of the request's body
+    - run_id, created: the run that answers it, and when that began (seconds since 1970)
+    - acted: whether a call of the run has begun
+    - answer: what it was answered
+    - left: what a run had done that was stopped after its first call; the next run goes on from there
     """
 
     body: str
     run_id: str
     created: int
     acted: bool = False
-    answer: Answer | None = None
+    answer: Answered | None = None
     left: HiddenTurn | None = None
 
 
-class Place:
-    """Keeps a claim up to date while its run goes on. It is told of the run's calls and end, and if its client leaves
-    early."""
+class ClaimedRun:
+    """A run under a claim: what happens to the run is stored with the claim."""
 
     def __init__(self, engine: Engine, claim: Claim, claimed: Claimed, stored: bool, over: Callable[[], None]) -> None:
         self._engine = engine
@@ -71,28 +70,28 @@ class Place:
 
     @property
     def left(self) -> HiddenTurn | None:
-        """The work of an earlier run of the same request that was stopped."""
+        """What an earlier run of the same request had done before it was stopped; None without one."""
         return self._claimed.left
 
     async def before_calls(self) -> None:
         """Store that a call begins. Raises RunError `worker_lost` if another worker has taken the claim over.
 
-        A request that cannot have come before is stored here for the first time, because its server may be lost from
-        now on. That must not stop the run: it goes on if the store fails, or if an equal request has taken its place.
+        A claim that is not stored yet is stored now: a retry must find it if this server is lost from now on. The run
+        goes on if that fails, because its request cannot have come before.
         """
         async with self._writing:
             if self._claimed.acted:
                 return
             self._claimed = msgspec.structs.replace(self._claimed, acted=True)
             if not self._stored:
-                await self._put_down()
+                await self._store()
                 return
             owner = await self._engine.hold()
             if not await self._keep(held_by=owner, owner=owner):
                 raise RunError("worker_lost", detail="another worker has taken the request over")
 
     async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
-        """Store the answer in the claim's place. If the same request may run again, store the work so far instead."""
+        """Store the answer with the claim; for a request that is to be tried again, what the next run goes on from."""
         try:
             async with self._writing:
                 self._ended = True
@@ -102,39 +101,39 @@ class Place:
             self._over()
 
     async def give_up(self) -> None:
-        """The run did not begin, so give the claim back."""
+        """Release the claim: the run did not begin."""
         try:
-            await self._give_back(await self._engine.hold())
+            await self._release(await self._engine.hold())
         finally:
             self._over()
 
     def client_left(self) -> None:
-        """The client left before the run's end and may come again, so store the request."""
+        """Store the claim: the client left before the end, and may come again."""
         if not (self._stored or self._ended) and self._publishing is None:
             self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
     async def _publish(self) -> None:
         async with self._writing:
             if not (self._stored or self._ended):
-                await self._put_down()
+                await self._store()
 
-    async def _put_down(self) -> None:
+    async def _store(self) -> None:
         try:
             await self._keep(owner=await self._engine.hold())
             self._stored = True
         except RunError as error:
-            logger.warning("run %s: its request could not be put down (%s)", self.run_id, error.detail or error.code)
+            logger.warning("run %s: its request could not be stored (%s)", self.run_id, error.detail or error.code)
 
     async def _settle(self, run: Run, end: AgentEnd | RunFailed) -> None:
         owner = await self._engine.hold()
         if _is_tried_again(run, end):
             if run.acted or self._claimed.left is not None:
                 self._claimed = msgspec.structs.replace(self._claimed, acted=False, left=left_of(run))
-            await self._give_back(owner)
+            await self._release(owner)
             return
         known = {message.id for message in run.input.messages}
         said = [each for each in run.messages if each.role == "assistant" and each.id not in known]
-        answer = Answer(
+        answer = Answered(
             session_id=run.key.session_id,
             messages=tuple(said),
             end=end,
@@ -144,8 +143,8 @@ class Place:
         lasts = isinstance(end, AgentEnd) and bool(end.interrupts)
         await self._keep(held_by=owner, session_id=run.key.session_id if lasts else "")
 
-    async def _give_back(self, owner: str) -> None:
-        """Let the same request run again, from the work that is left."""
+    async def _release(self, owner: str) -> None:
+        """Let the same request be tried again, from what was left on."""
         if self._claimed.left is None:
             await self._records.discard(*name_of(self._claim), held_by=owner)
         else:
@@ -170,18 +169,18 @@ def _is_tried_again(run: Run, end: AgentEnd | RunFailed) -> bool:
 
 
 def name_of(claim: Claim) -> Name:
-    """The user and the name under which the claim stands in the store."""
+    """The user and the name under which the claim is stored."""
     if claim.key is None:
         return claim.user_id, f"body:{claim.body.hex()}"
     return claim.user_id, f"key:{hashlib.sha256(claim.key.encode()).hexdigest()}"
 
 
-def lost(known: Claimed) -> Answer:
+def lost(known: Claimed) -> Answered:
     failed = RunFailed(run_id=known.run_id, code="worker_lost", message=SENTENCES["worker_lost"])
-    return Answer(session_id="", messages=(), end=failed)
+    return Answered(session_id="", messages=(), end=failed)
 
 
-def given_by(known: Claimed, answer: Answer) -> StoredAnswer:
+def given_by(known: Claimed, answer: Answered) -> StoredAnswer:
     events: list[Event] = [*retold(known.run_id, answer.messages)]
     if isinstance(answer.end, AgentEnd) and answer.waiting:
         events.append(RequireExternalExecution(run_id=known.run_id, call_ids=answer.waiting))
