@@ -19,7 +19,7 @@ from app.housekeeping import Housekeeping
 from app.limits import HeaderLimit
 from app.retries.claims import Claims
 from app.retries.hidden_turns import HiddenTurns
-from app.retries.repeats import Repeats
+from app.retries.known_runs import KnownRuns
 from app.routes import agui, interrupts, openai, runs, sessions, system, transfers
 from app.runs.registry import Runs
 from app.services import Services
@@ -104,7 +104,7 @@ def _lifespan(
                 runs=runs,
                 hidden_turns=HiddenTurns(engine.records),
                 claims=Claims(engine, settings, lambda: runs.draining),
-                repeats=Repeats(),
+                known_runs=KnownRuns(),
                 converters=makers,
             )
             yield

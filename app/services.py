@@ -10,7 +10,7 @@ from app.auth import Keys
 from app.health import Health
 from app.retries.claims import Claims
 from app.retries.hidden_turns import HiddenTurns
-from app.retries.repeats import Repeats
+from app.retries.known_runs import KnownRuns
 from app.runs.registry import Runs
 from app.settings import Settings
 
@@ -27,7 +27,7 @@ class Services:
     runs: Runs
     hidden_turns: HiddenTurns
     claims: Claims
-    repeats: Repeats
+    known_runs: KnownRuns
     converters: tuple[ConverterFactory, ...] = ()
 
 

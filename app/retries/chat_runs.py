@@ -9,9 +9,9 @@ from agent_core.agent import Agent
 from agent_core.messages import new_id
 from agent_core.names import SessionKey
 from agent_core.stored import StoredAnswer
+from app.retries.claim import Claim, OtherBody
 from app.retries.claimed_run import ClaimedRun
 from app.retries.hidden_turns import HiddenTurn, name_of_talk, names_of_calls
-from app.retries.repeats import Claim, OtherBody
 from app.retries.unnamed import Unnamed
 from app.runs.run import Manner, OnDisconnect, ServedRun
 from app.services import Services
@@ -54,10 +54,10 @@ async def find_or_begin(
 async def _find(services: Services, claim: Claim) -> ServedRun | None:
     """The run of the same request that this process knows, unless its session was deleted. One that is being stopped
     has no answer for whoever comes now: what it has done is known when it is over."""
-    served = services.repeats.find(claim)
+    served = services.known_runs.find(claim)
     while served is not None and served.stopping:
         await asyncio.wait({served.task})
-        served = services.repeats.find(claim)
+        served = services.known_runs.find(claim)
     return served if served is not None and await services.runs.stands(served) else None
 
 
@@ -88,7 +88,7 @@ def _named(
         manner=manner,
     )
     if claim.may_repeat:
-        services.repeats.remember(claim, served)
+        services.known_runs.remember(claim, served)
     return served
 
 
@@ -148,7 +148,7 @@ def _begin(
     )
     if claimed is not None:
         served.when_left(claimed.client_left)
-        services.repeats.remember(claim, served)
+        services.known_runs.remember(claim, served)
     return served
 
 

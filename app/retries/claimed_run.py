@@ -14,8 +14,8 @@ from agent_core.messages import Message
 from agent_core.retold import retold
 from agent_core.run import Run
 from agent_core.stored import StoredAnswer
+from app.retries.claim import Claim
 from app.retries.hidden_turns import HiddenTurn, left_of
-from app.retries.repeats import Claim
 
 logger = logging.getLogger(__name__)
 

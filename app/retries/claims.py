@@ -1,6 +1,6 @@
 """Requests that name no session and may come again, as the store knows them: for all its servers, and after a restart.
 
-This process's own memory is asked first (`repeats.py`).
+This process's own memory is asked first (`known_runs.py`).
 
 A request with a key stores its claim before its run begins. The claim names the run, and belongs to its worker while
 that is alive. Before the run's first call begins, the claim says so; at the end it gets the answer. So the same request
@@ -25,8 +25,8 @@ from agent_core.engine import Engine
 from agent_core.errors import Code, RunError
 from agent_core.stored import StoredAnswer
 from app.errors import RETRY_SECONDS, Refusal
+from app.retries.claim import Claim, OtherBody
 from app.retries.claimed_run import Claimed, ClaimedRun, Name, given_by, lost, name_of
-from app.retries.repeats import Claim, OtherBody
 from app.settings import Settings
 
 POLL, LONGEST_POLL = 0.1, 1.0

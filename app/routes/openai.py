@@ -20,7 +20,7 @@ from app.auth import user_of
 from app.errors import NotFound, run_error_answer
 from app.limits import PARSING, read_json_body
 from app.retries.chat_runs import find_or_begin
-from app.retries.repeats import Claim
+from app.retries.claim import Claim
 from app.routes.common import READ, json
 from app.runs.respond import batches_of, on_disconnect_of
 from app.runs.run import Attached

@@ -129,7 +129,7 @@ async def test_it_is_told_to_an_openai_client_that_wants_the_events_also_when_th
         [interrupt] = (await http.get("/sessions/s1/interrupts")).json()["interrupts"]
         done = await http.post("/sessions/s1/resume", json={"answers": [answer(interrupt, ZED)]})
         assert done.status_code == 200
-        up.server.app.state.services.repeats.__init__()  # as after a restart: only the session knows
+        up.server.app.state.services.known_runs.__init__()  # as after a restart: only the session knows
         again = await http.post("/v1/chat/completions", json=asks, headers=session)
         assert again.status_code == 200
         assert "done" in again.text

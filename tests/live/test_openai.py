@@ -335,7 +335,7 @@ async def test_an_answer_that_is_given_out_again_says_when_it_was_made() -> None
     async with serving(Agent("a", ScriptedModel([says("once")]))) as up:
         key = {"idempotency-key": "k1"}
         first = (await post(up.url, ask("go"), **key)).json()
-        [served] = [known.run for known in up.server.app.state.services.repeats._known.values()]
+        [served] = [known.run for known in up.server.app.state.services.known_runs._known.values()]
         served.created += 100
         again = (await post(up.url, ask("go"), **key)).json()
     assert again == first | {"created": first["created"] + 100}, "the run's time, not the reader's"

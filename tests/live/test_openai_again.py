@@ -205,7 +205,7 @@ async def test_after_a_restart_a_key_with_another_body_is_refused_and_an_old_one
         assert (other.status_code, other.json()["error"]["param"]) == (422, "Idempotency-Key")
         elsewhere = await post(up.url, ask("hello"), **headers | {"x-session-id": "s2"})
         assert content_of(elsewhere) == "two"
-    monkeypatch.setattr("app.retries.repeats.KEY_SECONDS", -1.0)
+    monkeypatch.setattr("app.retries.claim.KEY_SECONDS", -1.0)
     async with on_disk(tmp_path, agent) as up:
         assert content_of(await post(up.url, ask("hello"), **headers)) == "two"
     assert texts(model.requests[-1].messages) == ["hello", "one", "hello"]
