@@ -12,24 +12,26 @@ from agent_core.sessions.state import StateChanges
 
 
 def take(standing: Standing, entry: Entry, body: Body) -> None:
-    """Fold the entry, with its body, into the standing."""
+    """Fold one more entry into the standing."""
     standing.run_id, standing.lane, standing.seq = entry.run_id, entry.lane, entry.seq
     body.fold(standing)
 
 
-def standing_of(entries: Iterable[Entry]) -> Standing:
-    """How the session stands after these entries. Raises msgspec.MsgspecError for a body that does not fit its kind."""
-    entries, standing = tuple(entries), Standing()
+def standing_of(entries: Sequence[Entry]) -> Standing:
+    """How the session stands. Raises msgspec.MsgspecError for a body that does not fit its kind."""
+    standing = Standing()
     for entry in entries:
         take(standing, entry, body_of(entry))
     changes = standing.changes
-    standing.state_patches = changes.weight
-    try:
-        standing.state = changes.apply()
-    except msgspec.ValidationError:
-        # Read the changes again: the patches that fit have changed the value, and one another's values.
-        standing.state, misfits = changes_in(entries).apply_fitting()
-        standing.misfits = len(misfits)
+    standing.state = changes.value
+    if changes.patches:
+        standing.state_patches = changes.weight
+        try:
+            standing.state = changes.apply()
+        except msgspec.ValidationError:
+            # Read again: the patches that fit have changed the value, and one another.
+            standing.state, misfits = changes_in(entries).apply_fitting()
+            standing.misfits = len(misfits)
     return standing
 
 
@@ -42,7 +44,7 @@ def changes_in(entries: Iterable[Entry]) -> StateChanges:
     return changes
 
 
-def history_of(entries: Iterable[Entry], agent: str, lane: str = ROOT) -> History:
+def history_of(entries: Sequence[Entry], agent: str, lane: str = ROOT) -> History:
     """The agent's history in the lane. Raises msgspec.MsgspecError for a body that does not fit its kind."""
     return standing_of(entries).history(agent, lane)
 

@@ -1,9 +1,12 @@
-"""The kinds of entries, a class each.
+"""The kinds of entries: one class for each, and nothing about a kind stands anywhere else.
 
-A class is all that there is to know of a kind: its word (`kind`), its body, what it changes in how a session stands
-(`fold`), and what it must be if it comes from outside (`check`, `fit`). If the body has an `origin`, copies of it are
-marked. A new kind is one more class here. An entry whose kind has no class, stored by a later version, keeps its
-number and changes nothing.
+- kind: its name in the store and in exports
+- the fields: its body, as JSON. A body with an `origin` is marked in a copy
+- fold: what the entry changes in the session's standing
+- check, fit: what must hold if it comes from outside, for the body alone, and behind the entries before it
+
+A new kind is one more class. An entry of a later version may have a kind that has no class here: it keeps its number,
+and its body is a plain `Body`, which changes nothing.
 """
 
 import re
@@ -30,30 +33,33 @@ from agent_core.sessions.checks import (
 from agent_core.sessions.standing import ROOT, Origin, PastRun, Standing
 
 _EARLIER_CLAIM = re.compile(r"(in_[0-9a-f]{16}|key_[0-9a-f]{16}_[0-9a-f]{16})_")
-"""What the ids of messages began with that earlier versions stored: there a claim was not its run's."""
+"""Earlier versions stored a claim at the beginning of its messages' ids, and not with the run."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body of an entry; by itself that of one whose kind is unknown."""
+    """The base of all kinds. By itself it is the body of an unknown kind."""
 
     kind: ClassVar[str] = ""
 
     def fold(self, standing: Standing) -> None:
-        """Change how the session stands, as the entry says."""
+        """Change the standing as the entry says."""
 
     def check(self) -> None:
-        """Raise Wrong if it is not what it must be."""
+        """Raise Wrong if a member is not what it must be."""
 
     def fit(self, so_far: SoFar) -> "Body":  # noqa: ARG002  # most kinds stand behind anything
-        """The body, or one that says the same and costs less to read. Raises Wrong if it cannot stand behind what came
-        before."""
+        """The body, or an equal one that costs less to read. Raises Wrong if it does not fit the entries before it."""
         return self
 
 
 class RunBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run began. `client` is the protocol that the client speaks; `at` the time in milliseconds since the epoch.
-    `opens` says that a new turn begins with this run; None in entries of earlier versions, which did not say. `claim`
-    is what the request is known by if it comes again; empty if it cannot be known again."""
+    """A run began.
+
+    - client: the protocol that the client speaks
+    - at: milliseconds since the epoch
+    - opens: a new turn begins with this run. None comes from earlier versions, which did not say
+    - claim: equal requests have the same; empty if there is none
+    """
 
     kind: ClassVar[str] = "run"
 
@@ -81,9 +87,15 @@ class RunBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EndBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A run ended. `status` is the run's status, or `failed` with the error's code. `last` is the number of the run's
-    last event, 0 if it is not known; `unread` says that nobody was there to read it; `at` as in RunBody. `tokens`
-    and `seconds` are what the run has used, 0 if that is not known; `cut` as in AgentEnd."""
+    """A run ended.
+
+    - status: as in AgentEnd, or `failed` with the error's code
+    - at: milliseconds since the epoch
+    - last: the number of the run's last event, 0 if unknown
+    - unread: nobody was there to read the end
+    - tokens, seconds: what the run has used, 0 if unknown
+    - cut: as in AgentEnd
+    """
 
     kind: ClassVar[str] = "end"
 
@@ -112,7 +124,7 @@ class EndBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MessageBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """Something was said. `agent` is whose history the message belongs to."""
+    """A message was added to the history of `agent`."""
 
     kind: ClassVar[str] = "message"
 
@@ -138,8 +150,8 @@ class MessageBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StartedBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A call was cleared to run, and may have had an effect from here on. `key` is its idempotency key, which stays
-    the same when it is run again."""
+    """A call was cleared to run, and may have had an effect from here on. `key` is its idempotency key. It stays the
+    same if the call is run again."""
 
     kind: ClassVar[str] = "started"
 
@@ -156,7 +168,7 @@ class StartedBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RewoundBody(Body, frozen=True, kw_only=True, omit_defaults=False):
-    """The agent's history goes on behind the message `after`; from its beginning if that is empty."""
+    """The agent's history goes on behind the message `after`, or from its beginning if that is empty."""
 
     kind: ClassVar[str] = "rewound"
 
@@ -178,7 +190,7 @@ class RewoundBody(Body, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class StateBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """The session's state: the whole `value`, or a `patch` of RFC 6902 to what it was before."""
+    """The session's state changed: to `value`, or by a `patch` (RFC 6902) if there is one."""
 
     kind: ClassVar[str] = "state"
 
@@ -208,7 +220,7 @@ class TitledBody(Body, frozen=True, kw_only=True):
 
 
 class ForkedBody(Body, frozen=True, kw_only=True):
-    """The entries before this one are a copy: of which session, up to which message."""
+    """The entries before this one are a copy of that session up to that message."""
 
     kind: ClassVar[str] = "forked"
 
@@ -216,7 +228,7 @@ class ForkedBody(Body, frozen=True, kw_only=True):
     message_id: str
 
     def fold(self, standing: Standing) -> None:
-        standing.mark_all_copied()
+        standing.forked()
 
     def check(self) -> None:
         check_id(self.session_id, "session_id")
@@ -236,21 +248,21 @@ class AskedBody(Body, frozen=True, kw_only=True, omit_defaults=True):
         standing.owners[self.interrupt.id] = self.agent
         standing.operations.setdefault(self.interrupt.operation_id, set()).add(self.interrupt.id)
         if not self.origin:
-            standing.here(self.agent).asked[self.interrupt.call_id] = self.interrupt
+            standing.ask(self.agent, self.interrupt)
 
     def check(self) -> None:
         check_agent(self.agent)
         check_interrupt(self.interrupt)
 
     def fit(self, so_far: SoFar) -> Self:
-        # Else the answer to it would count for a call that somebody makes later, under the same id.
+        # Otherwise the answer would count for a later call with the same id.
         if so_far.standing.here(self.agent).tree.find_call(self.interrupt.call_id) is None:
             raise Wrong("body.interrupt.call_id is that of no call of the agent's before it.")
         return self
 
 
 class AnsweredBody(Body, frozen=True, kw_only=True, omit_defaults=True):
-    """A call has what it waited for. The first answer to an interrupt counts."""
+    """An interrupt was answered. The first answer counts."""
 
     kind: ClassVar[str] = "answered"
 
@@ -271,4 +283,4 @@ class AnsweredBody(Body, frozen=True, kw_only=True, omit_defaults=True):
 
 
 KINDS: dict[str, type[Body]] = {each.kind: each for each in Body.__subclasses__()}
-"""Each kind's class, by its word."""
+"""The class of each kind."""

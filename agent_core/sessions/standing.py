@@ -1,6 +1,7 @@
-"""How a session stands: what its entries amount to, for the whole of it and for each agent in each lane.
+"""How a session stands: what its entries amount to, for the whole session and for each agent in each lane.
 
-Each kind of entry (`kinds.py`) says what it changes here. All that is known of a session is read from this one fold.
+Each kind of entry (`kinds.py`) changes something here. There is no other fold: whatever is asked of a session is read
+from its standing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +19,17 @@ from agent_core.sessions.tree import Node, Tree
 from agent_core.sessions.turns import Turn
 
 ROOT = "root"
-"""The lane of the agent that was asked. A subagent has a lane of its own."""
+"""The lane of the agent that the user talks to. A subagent has a lane of its own."""
 
 Origin = Literal["", "adopted", "copied"]
-"""Where an entry comes from: empty for what happened in this session. `adopted`: from a conversation that a client
-brought whole; the client may still answer the calls that it left open. `copied`: from another session (an import, a
-restored snapshot, a fork). What comes from outside is history and never work: none of its calls is run here, and none
-of its approvals counts."""
+"""Where an entry comes from.
+
+- empty: it happened in this session
+- adopted: a client brought the whole conversation; it may still answer its own open calls
+- copied: it comes from another session, by an import, a restored snapshot or a fork
+
+What comes from outside is history and never work: none of its calls is run here, and none of its approvals counts.
+"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,9 +38,7 @@ class PastRun:
 
     - client, claim: as in RunBody; seq: the number of its entry
     - began_at, ended_at: in milliseconds since the epoch
-    - status: how it ended: its status, or `failed` with the error's code; empty where it has no end, as one that was
-      lost
-    - last, unread, cut: as in EndBody
+    - status, code, last, unread, cut: as in EndBody; a run without an end has an empty status
     """
 
     agent: str = ""
@@ -55,20 +58,24 @@ class PastRun:
 class History:
     """The conversation of one agent in one lane of a session, and what the whole session knows beside it.
 
+    The lane's own:
+
     - tree: all that was ever said to the agent; `messages` are those on the path that is shown
-    - others: what other agents and lanes have as messages of the user and answers, each under its id
-    - call_ids: of every call of the session, in which a call's id is unique whichever agent made it
-    - started: the calls that were cleared to run, each with its idempotency key. No rewind removes one
-    - foreign: the agent's calls that came from outside, each with its origin. None of them is ever run here
-    - lost: the runs without an end, each with its agent. While a run holds the session, that is a run
-      whose worker was lost
-    - runs: the agent's runs, each under its id with its latest attempt, the last one at the end
-    - asked: what calls wait for, or have waited for, each under its call's id; decisions: the answers, each
-      under its interrupt's id
+    - others: the messages of the user and the model that other agents and lanes have, by id
+    - foreign: the agent's calls that came from outside, and their origins. None of them is ever run here
+    - runs: the latest attempt of each of the agent's runs, by id; the last one stands at the end
+    - asked: what calls wait for, or have waited for, by the call's id
     - turn: what the agent has done since its user last said something new
-    - clients: with which the session's runs began, in the words of `RunInput.client`
-    - title, state: the session's; `state_patches` is the weight of the patches since its last whole value,
-      `misfits` the number of those that did not fit and were skipped
+
+    The session's:
+
+    - call_ids: of all calls. An id is unique in the session, whichever agent made the call
+    - started: the calls that were cleared to run, and their idempotency keys. A rewind removes none
+    - lost: the runs without an end, and their agents. Their workers were lost, if another run holds the session now
+    - decisions: the answers to interrupts, by the interrupt's id
+    - clients: what began its runs, in the words of `RunInput.client`
+    - title, state: `state_patches` is the weight of the patches since the last whole value, and `misfits` counts the
+      patches that did not fit and were skipped
     """
 
     agent: str = ""
@@ -90,39 +97,40 @@ class History:
 
     @property
     def pending(self) -> tuple[Interrupt, ...]:
-        """The interrupts that wait for an answer: those of calls at the tail that have no result."""
+        """The interrupts that wait for an answer. Their calls stand at the tail and have no result."""
         return self.pending_in(self.messages)
 
     def pending_in(self, messages: Sequence[Message]) -> tuple[Interrupt, ...]:
-        """The same if these messages are what is shown."""
+        """The same, as if these messages were shown."""
         calls = open_calls(messages) if self.asked else ()
         found = (self.asked[call.id] for call in calls if call.id in self.asked)
         return tuple(each for each in found if each.id not in self.decisions)
 
     def unrun(self, call: ToolCall, reason: str = "", *, began: bool | None = None) -> Message:
-        """The result of a call that nobody is going to run, or not again: `interrupted` if it may have had an effect,
-        else `not_run`. It may have had one as soon as it was cleared to run; `began` is for those who know better."""
+        """The result of a call that is not run any more: `interrupted` if it may have had an effect, else `not_run`.
+
+        A call may have had an effect as soon as it was cleared to run. Pass `began` if you know better.
+        """
         began = call.id in self.started if began is None else began
         return result_of(call, "interrupted" if began else "not_run", reason)
 
     def edit_of(self, call: ToolCall, new: Mapping[str, Decision] = MappingProxyType({})) -> str:
-        """The call's arguments as a person has edited them; empty if nobody has. `new` are decisions that are not
-        stored yet."""
+        """The call's arguments as a person has edited them, or empty. `new` are decisions that are not stored yet."""
         return edit_of(call, self.asked, {**self.decisions, **new} if new else self.decisions)
 
     @property
     def not_the_clients(self) -> "NotTheClients":
-        """The calls that no client is to carry out, though none of this server's tools may have their name."""
+        """The calls that no client may carry out, even if no tool of this server has their name."""
         return NotTheClients(self)
 
     @property
     def messages(self) -> list[Message]:
-        """The messages as they stand after all rewinds, each call's result behind it, in order: a view."""
+        """The messages that are shown, each result behind its call. The caller must not change the list."""
         return self.tree.messages
 
     @property
     def message_ids(self) -> set[str]:
-        """Their ids."""
+        """The ids of the messages that are shown."""
         return self.tree.message_ids
 
     @property
@@ -132,14 +140,14 @@ class History:
 
     @property
     def question(self) -> Node | None:
-        """What the user has asked last, of what is shown."""
+        """The user's last question that is shown."""
         return next((node for node in reversed(self.tree.nodes()) if node.asks), None)
 
     def add(
         self, message: Message, origin: Origin = "", *, run_id: str = "", seq: int = 0, observed: bool = False
     ) -> None:
-        """Add a message behind the last one; a result to its call, wherever that stands. `run_id` is the run that it
-        came with, `seq` the number of its entry, if known."""
+        """Add a message behind the last one, or a result to its call. `run_id` is the run that it came with, and `seq`
+        its entry's number, if known."""
         self.turn.add(message, run_id)
         self.tree.add(message, run_id=run_id, seq=seq, observed=observed)
         if message.tool_calls:
@@ -148,15 +156,13 @@ class History:
                 self.foreign.update((call.id, origin) for call in message.tool_calls)
 
     def rewind(self, after: str, seq: int = 0) -> int:
-        """Show the conversation up to this message and the results of its calls, as it was last shown; nothing of
-        it if the id is empty. An unknown id changes nothing. `seq` is the number of the entry that says so, if known.
-        Returns how many messages are shown for it, or not any more."""
+        """Go back to this message: see Tree.rewind."""
         return self.tree.rewind(after, seq)
 
 
 @dataclass(frozen=True, slots=True)
 class NotTheClients:
-    """Looks the call up: there may be many, and mostly one is asked for."""
+    """A view that looks a call up. A set would cost a walk over all calls, and mostly one call is asked for."""
 
     history: History
 
@@ -167,15 +173,16 @@ class NotTheClients:
 
 @dataclass(slots=True)
 class Standing:
-    """A session, as far as its entries were taken. The histories share what is the session's.
+    """What the entries that were taken so far amount to. The histories share what is the session's.
 
-    - run_id, lane, seq: of the entry that is being taken
-    - histories: by agent and lane; runs: the latest attempt of each, whichever agent's, by its id
+    - run_id, lane, seq: of the entry that is taken now
+    - histories: by agent and lane
+    - runs: the latest attempt of each run of any agent, by id
     - open_runs: the runs that have begun and not ended, by id and lane
-    - owners: the agent of every interrupt that was ever asked, by the interrupt's id
-    - operations: the interrupts of each operation that a call has waited for, by its id; takers: the runs that took an
-      operation's result, by the interrupt's id
-    - changes: those of the state; `state`, `state_patches`, `misfits` are what they amount to, once that is known
+    - owners: the agents of all interrupts, answered ones too, by the interrupt's id
+    - operations: the interrupts that wait or waited for an operation, by the operation's id
+    - takers: the runs that took an operation's result, by the interrupt's id
+    - changes: those of the state. `state`, `state_patches` and `misfits` are set when all entries were taken
     - switched: how many messages all rewinds together have hidden or shown again
     """
 
@@ -198,10 +205,11 @@ class Standing:
     state_patches: int = 0
     misfits: int = 0
     switched: int = 0
-    _unmarked: list[tuple[History, Message]] = field(default_factory=list)
+    _calling: list[tuple[History, Message]] = field(default_factory=list)
+    _asking: list[History] = field(default_factory=list)
 
     def of(self, agent: str, lane: str = ROOT) -> History:
-        """The agent's history in the lane; only what entries of its own say is filled in."""
+        """The agent's history in the lane, without the title, the state and what is told of others."""
         found = self.histories.get((agent, lane))
         if found is None:
             found = self.histories[agent, lane] = History(
@@ -214,11 +222,11 @@ class Standing:
         return found
 
     def here(self, agent: str) -> History:
-        """The same in the lane of the entry that is being taken."""
+        """The same in the lane of the entry that is taken now."""
         return self.of(agent, self.lane)
 
     def history(self, agent: str, lane: str = ROOT) -> History:
-        """The agent's history in the lane, whole."""
+        """The agent's history in the lane, complete. Call it when all entries were taken."""
         history = self.of(agent, lane)
         history.lost = {run_id: each.agent for (run_id, at), each in self.open_runs.items() if at == ROOT}
         history.title, history.state = self.title, self.state
@@ -229,32 +237,42 @@ class Standing:
         return history
 
     def say(self, agent: str, message: Message, origin: Origin) -> None:
-        """A message is said. What comes in front of its run's own entry was observed."""
+        """A message is added. It was observed, without reasoning, if its run has not begun."""
         history = self.here(agent)
         history.add(message, origin, run_id=self.run_id, seq=self.seq, observed=self.run_id not in self.runs)
         if message.tool_calls:
-            self._unmarked.append((history, message))
+            self._calling.append((history, message))
 
-    def mark_all_copied(self) -> None:
-        """All before this is a copy: a fork that an earlier version made has no marks."""
-        for history, message in self._unmarked:
+    def ask(self, agent: str, interrupt: Interrupt) -> None:
+        """A call waits for something."""
+        history = self.here(agent)
+        history.asked[interrupt.call_id] = interrupt
+        self._asking.append(history)
+
+    def forked(self) -> None:
+        """All entries before this one are a copy. Forks of earlier versions have no marks, so all calls are marked.
+
+        Only what came since the last fork is visited: an import may have as many forks as entries.
+        """
+        for history, message in self._calling:
             history.foreign.update((call.id, "copied") for call in message.tool_calls)
-        self._unmarked.clear()
+        for history in self._asking:
+            history.asked.clear()
         self.decisions.clear()
-        for each in self.histories.values():
-            each.asked.clear()
+        self._calling.clear()
+        self._asking.clear()
 
     @property
     def agents(self) -> list[str]:
-        """Those to which something was said."""
+        """The agents that have messages."""
         return [agent for (agent, lane), each in self.histories.items() if lane == ROOT and not each.tree.empty]
 
     def pending(self, agents: Iterable[str]) -> dict[str, tuple[Interrupt, ...]]:
-        """What waits for an answer now, of each of these agents that has ever asked for something."""
+        """The interrupts that wait now, by agent, of those of these agents that have ever asked for something."""
         names = set(self.owners.values())
         return {agent: self.of(agent).pending for agent in agents if agent in names}
 
     def taker_of(self, operation_id: str) -> str | None:
-        """The run that took the result of this operation; None if none has."""
+        """The run that took the result of this operation, or None."""
         waited = self.operations.get(operation_id, ())
         return next((run_id for name, run_id in self.takers.items() if name in waited), None)
