@@ -94,7 +94,7 @@ async def test_two_tools_a_summary_and_the_third_after_continue(
     history: list[Message] = []
     used, answer = await converse(demo.vessel, question, history, demo.vessel.max_iterations)
     assert used == ["query_vessel_schedule", "query_voyage_cargo"]
-    assert f"cargo_id {cargo}" in answer
+    assert f"cargo_id: {cargo}" in answer
     assert "continue" in answer or "继续" in answer
     used, answer = await converse(demo.vessel, word, history, demo.vessel.max_iterations)
     assert used == ["query_cargo_detail"]

@@ -1,94 +1,71 @@
 """A tool's arguments, filled from the question and from earlier results, for the keyless model.
 
-A value is sure where it is named for the parameter (`cargo C-001`), begins like a code in its
-description, is quoted, follows in, at or about, or stands in a result under the parameter's key; else
-it is a guess. Schemas come from clients: what is read of one is capped, its `pattern` is never tried.
+A value is sure where it is named for the parameter (`cargo C-001`), is quoted, is a name that follows in, at
+or about, or stands in a result under the parameter's key; else it is a guess. Schemas come from clients: what
+is read of one is capped, its `pattern` is never tried.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
+from agent_core.models.keyless.samples import properties_in, required_in, resolved, type_of
 from agent_core.models.keyless.task import Outcome, leaves_of
 from agent_core.models.keyless.words import (
-    LONGEST_TEXT,
     STOP_WORDS,
     Value,
     chinese_besides,
-    is_chinese,
-    listed,
+    han_runs,
     parts_of,
-    phrases_in,
     stem,
     values_in,
-    words_of,
 )
 
-MOST_PARAMETERS, MOST_CHOICES, MOST_EXAMPLES, MOST_RESULTS, MOST_STEPS = 16, 100, 16, 8, 4
+MOST_PARAMETERS, MOST_CHOICES, MOST_EXAMPLES, MOST_RESULTS = 16, 100, 16, 8
 LONGEST_DESCRIPTION, LONGEST_NAME = 300, 100
 
-READ = ("type", "description", "enum", "const", "items")
-CODE_PARTS = listed("id ids no nr num number code key ref reference uuid")
-NAME_PARTS = listed("name title label")
-EXAMPLES_FOLLOW = r"(?i)such as|e\.g\.|for example|examples?:|例如|比如|如"
+CODE_PARTS = frozenset(("id", "ids", "no", "nr", "number", "code", "key", "ref", "reference", "uuid"))
+NAME_PARTS = frozenset(("name", "title", "label"))
+EXAMPLES_FOLLOW = r"(?i)such as|e\.g\.|for example|例如|如"
+KINDS = {
+    "id": ("quoted", "code", "number"),
+    "number": ("number",),
+    "text": ("quoted", "name", "code", "date", "phrase"),
+}
 
 Key = tuple[str, str]
 """What a name is about, and how: `voyageNo` is the stem of `voyage`, and `id`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parameter:
-    """What is read of a parameter. `choices`: the only values that it takes, None for any.
-
-    `examples` are those of its description, and `heads` is how they begin: letters for a code, None for
-    what is none. `hints`: the Chinese words of its description.
-    """
+    """A parameter and its schema, which has no references at its top."""
 
     name: str
     key: Key
     required: bool
-    type: str
-    many: bool
-    choices: tuple[Any, ...] | None
-    examples: tuple[str, ...]
-    heads: frozenset[str | None]
-    words: frozenset[str]
-    hints: frozenset[str]
-
-    @property
-    def is_free(self) -> bool:
-        """Whether any text will do, and so the whole question."""
-        return self.type == "string" and self.key[1] != "id" and self.choices is None and not self.heads
-
-    def fits(self, value: Value) -> bool:
-        """Whether the value is a code where the examples are codes, and none where they are none."""
-        return not self.heads or (None in self.heads if value.head is None else self.heads != {None})
+    description: str
+    schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where values come from. `said`: the question's words and short phrases; `found`: the values of results
-    by key; `taken`: what a text was used for already.
-    """
+    """Where values come from. `said`: the question's words between blanks; `chinese`: its runs of Chinese; `found`: the
+    values of results by key; `taken`: what a text was used for already."""
 
     question: str
-    said: frozenset[str]
-    values: tuple[Value, ...]
-    phrases: tuple[tuple[str, str], ...]
+    said: str
+    chinese: Sequence[str]
+    values: Sequence[Value]
     found: Mapping[Key, Sequence[Any]]
-    taken: Mapping[str, str]
+    taken: Mapping[Any, Key]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filled:
-    """The arguments, those of them that are `guessed`, and the required parameters that found no value."""
-
-    arguments: Mapping[str, Any]
-    guessed: frozenset[str]
-    missing: tuple[str, ...]
+    def name(self, word: Any) -> bool:
+        """Whether the question has the word."""
+        text = str(word).casefold()
+        named = f" {text} " in self.said if text.isascii() else text in self.question
+        return named and text not in STOP_WORDS
 
 
 def key_of(name: str) -> Key:
@@ -97,187 +74,113 @@ def key_of(name: str) -> Key:
     return " ".join(stem(part) for part in parts if part not in CODE_PARTS | NAME_PARTS), how
 
 
-def read_parameters(schema: Mapping[str, Any]) -> tuple[Parameter, ...]:
+def read_parameters(schema: Mapping[str, Any]) -> list[Parameter]:
     """The first MOST_PARAMETERS parameters of a tool, the required ones first.
 
     Where all of them are required there may be more, and the tool had better not be called.
     """
-    properties, names = schema.get("properties"), schema.get("required")
-    properties = properties if isinstance(properties, Mapping) else {}
-    required = dict.fromkeys(each for each in names if isinstance(each, str)) if isinstance(names, list | tuple) else {}
-    order = islice(dict.fromkeys((*required, *properties)), MOST_PARAMETERS)
-    return tuple(_read(name, _resolve(properties.get(name), schema), schema, name in required) for name in order)
+    properties, required = properties_in(schema), required_in(schema)
+    order = [*dict.fromkeys((*required, *list(properties)[:MOST_PARAMETERS]))][:MOST_PARAMETERS]
+    schemas = {name: resolved(properties.get(name), schema) for name in order}
+    return [
+        Parameter(
+            name=name,
+            key=key_of(name),
+            required=name in required,
+            description=str(schema.get("description", ""))[:LONGEST_DESCRIPTION],
+            schema=schema,
+        )
+        for name, schema in schemas.items()
+    ]
 
 
-def _read(name: str, schema: Mapping[str, Any], root: Mapping[str, Any], required: bool) -> Parameter:
-    text, kind = schema.get("description"), _type(schema)
-    described = text[:LONGEST_DESCRIPTION] if isinstance(text, str) else ""
-    if many := kind == "array":
-        schema = _resolve(schema.get("items"), root)
-        kind = _type(schema)
-    choices = [schema["const"]] if "const" in schema else schema.get("enum")
-    words = words_of(f"{name[:LONGEST_NAME]} {described}")
-    marker = re.search(EXAMPLES_FOLLOW, described)
-    shown = values_in(described[marker.start() :]) if marker else ()
-    examples = [each for each in shown if each.kind in ("quoted", "code", "name")]
-    return Parameter(
-        name=name,
-        key=key_of(name),
-        required=required,
-        type=kind,
-        many=many,
-        choices=tuple(filter(_is_short, choices[:MOST_CHOICES])) if isinstance(choices, list) else None,
-        examples=tuple(each.text for each in examples),
-        heads=frozenset(each.head for each in examples),
-        words=words,
-        hints=frozenset(filter(is_chinese, words)),
-    )
-
-
-def _resolve(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that its `$ref`, or its first alternative that is not null, leads to, with its own description."""
-    found: dict[str, Any] = {}
-    for _ in range(MOST_STEPS):
-        if isinstance(schema, Mapping):
-            found |= {key: schema[key] for key in READ if key in schema and key not in found}
-            reference, definitions = schema.get("$ref"), root.get("$defs")
-            if isinstance(reference, str) and isinstance(definitions, Mapping):
-                schema = definitions.get(reference.rpartition("/")[2])
-            else:
-                schema = next((each for each in _some(schema.get("anyOf")) if each != {"type": "null"}), None)
-    return found
-
-
-def _type(schema: Mapping[str, Any]) -> str:
-    kind = schema.get("type", "string")
-    kind = next((each for each in _some(kind) if each != "null"), kind)
-    return kind if isinstance(kind, str) else "string"
-
-
-def _some(value: Any) -> list[Any]:
-    return value[:MOST_EXAMPLES] if isinstance(value, list) else []
-
-
-def _is_short(choice: Any) -> bool:
-    return not isinstance(choice, str) or 0 < len(choice) <= LONGEST_NAME
-
-
-def read_sources(question: str, results: Sequence[Outcome], taken: Mapping[str, str]) -> Sources:
-    """Read the question, and the latest MOST_RESULTS of the results that are good."""
+def read_sources(question: str, results: Sequence[Outcome], before: Sequence[Outcome]) -> Sources:
+    """Read the question, and the latest MOST_RESULTS of the results that are good. `before`: what was called for it."""
     found: dict[Key, list[Any]] = {}
     for result in [each for each in reversed(results) if each.status == "ok"][:MOST_RESULTS]:
         for path, leaf in leaves_of(result.data):
             for key in _keys(path, result.tool):
-                if len(leaves := found.setdefault(key, [])) < MOST_EXAMPLES:
-                    leaves.append(leaf)
-    words = re.findall(r"[a-z0-9]+(?:[-_.][a-z0-9]+)*", question[:LONGEST_TEXT].casefold())
-    said = (" ".join(words[i : i + size]) for size in (1, 2, 3) for i in range(len(words) + 1 - size))
+                found.setdefault(key, []).append(leaf)
+    used = ((value, key_of(name)) for each in before for name, value in each.arguments.items())
     return Sources(
         question=question,
-        said=frozenset(said) - STOP_WORDS,
+        said=f" {' '.join(re.findall(r'[a-z0-9]+(?:[-_.][a-z0-9]+)*', question.casefold()))} ",
+        chinese=han_runs(question),
         values=values_in(question),
-        phrases=tuple(phrases_in(question)),
-        found=found,
-        taken=taken,
+        found={key: leaves[:MOST_EXAMPLES] for key, leaves in found.items()},
+        taken={value: key for value, key in used if isinstance(value, str)},
     )
 
 
-def _keys(path: tuple[str, ...], tool: str) -> Iterator[Key]:
+def _keys(path: tuple[str, ...], tool: str) -> list[Key]:
+    """`{"contracts": [{"id": …}]}` is a contract's id, and `{"id": …}` of a tool about cargo a cargo's."""
     about, how = key_of(path[-1]) if path else ("", "")
-    if about:
-        yield about, how
-    elif how:  # `{"contracts": [{"id": …}]}` is a contract's id, and `{"id": …}` of a tool about cargo a cargo's.
-        parents = [key_of(path[-2])[0]] if len(path) > 1 else map(stem, parts_of(tool))
-        yield from ((parent, how) for parent in parents)
-        yield "", how
+    names = path[-2:-1] or parts_of(tool)
+    return [(about, how)] if about or not how else [(key_of(each)[0], how) for each in names]
 
 
-def fill(parameters: Sequence[Parameter], known: frozenset[str], sources: Sources) -> Filled:
-    """Fill the parameters: surely where that can be, and the required ones else by guessing.
-
-    `known` holds the tool's own words, which are no values. A text of the question serves one parameter.
-    """
-    required = [each for each in parameters if each.required]
-    alone = sum(each.is_free for each in required) == 1 and not sources.taken
+def fill(parameters: Sequence[Parameter], known: frozenset[str], sources: Sources) -> tuple[dict[str, Any], list[str]]:
+    """The arguments that were found, and the names of the required parameters for which nothing sure was: what is
+    there for one of them is a guess. `known` holds the tool's own words, which are no values. A text of the question
+    serves one parameter."""
     found: dict[str, Any] = {}
     spent: list[Any] = []
+    alone = sum(each.required for each in parameters) == 1 and not sources.taken
+    options = {each: [*_options(each, known, sources, alone)] for each in parameters}
     for each in parameters:
-        _take(each, _sure(each, sources), found, spent)
-    sure = frozenset(found)
-    for each in required:
-        about = each.key[0]
-        guesses = _guesses(each, known, sources, alone) if each.name not in sure else iter(())
-        _take(each, (text for text in guesses if sources.taken.get(text, about) == about), found, spent)
-    return Filled(
-        arguments={each.name: found[each.name] for each in parameters if each.name in found},
-        guessed=frozenset(found) - sure,
-        missing=tuple(each.name for each in required if each.name not in found),
-    )
+        _take(each, [value for is_sure, value in options[each] if is_sure], found, spent)
+    unsure = [each for each in parameters if each.required and each.name not in found]
+    for each in unsure:
+        _take(
+            each, [value for _, value in options[each] if sources.taken.get(value, each.key) == each.key], found, spent
+        )
+    return {each.name: found[each.name] for each in parameters if each.name in found}, [each.name for each in unsure]
 
 
-def _take(parameter: Parameter, options: Iterator[Any], found: dict[str, Any], spent: list[Any]) -> None:
-    for option in options:
-        value = option if parameter.choices is not None else convert(option, parameter.type)
-        if value is not None and option not in spent:
+def _take(parameter: Parameter, options: Sequence[Any], found: dict[str, Any], spent: list[Any]) -> None:
+    values = ((option, convert(option, type_of(parameter.schema))) for option in options if option not in spent)
+    for option, value in values:
+        if value is not None:
+            found[parameter.name] = value
             spent.append(option)
-            found[parameter.name] = [value] if parameter.many else value
             return
 
 
-def _sure(parameter: Parameter, sources: Sources) -> Iterator[Any]:
-    about, how = parameter.key
-    leaves = (
-        each
-        for other in dict.fromkeys((how, "", *(() if how else ("id", "name"))))
-        for each in sources.found.get((about, other), ())
-    )
-    if parameter.choices is not None:
-        yield from (each for each in parameter.choices if _is_named(each, sources))
-        yield from (each for each in leaves if each in parameter.choices)
-        yield from parameter.choices if parameter.required and len(parameter.choices) == 1 else ()
+def _options(parameter: Parameter, known: frozenset[str], sources: Sources, alone: bool) -> Iterator[tuple[bool, Any]]:
+    """What may be meant, the best first; and whether it surely is."""
+    (about, how), schema = parameter.key, parameter.schema
+    leaves = [
+        leaf for each in ((how, "") if how else ("", "id", "name")) for leaf in sources.found.get((about, each), ())
+    ]
+    choices = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(choices, list):
+        choices = [
+            each for each in choices[:MOST_CHOICES] if isinstance(each, str | int) and len(str(each)) <= LONGEST_NAME
+        ]
+        only = choices if parameter.required and len(choices) == 1 else []
+        yield from ((True, each) for each in (*filter(sources.name, choices), *leaves, *only) if each in choices)
         return
-    fitting = [each for each in sources.values if parameter.fits(each)]
-    for value in fitting:
-        cued = about and value.cue == about.rpartition(" ")[2]
-        if cued or (value.head is not None and value.head in parameter.heads):
-            yield value.text
-    yield from (each for each in parameter.examples if _is_named(each, sources))
-    yield from leaves
-    if parameter.type == "string":
-        names = {each.text for each in fitting if each.kind == "name" and how != "id"}
-        yield from (each.text for each in fitting if each.kind == "quoted")
-        yield from (text for word, text in sources.phrases if word in ("in", "at", "about") and text in names)
-
-
-def _guesses(parameter: Parameter, known: frozenset[str], sources: Sources, alone: bool) -> Iterator[str]:
-    kinds: tuple[str, ...] = ("number",)
-    if parameter.type == "string":
-        kinds = ("code", "number") if parameter.key[1] == "id" else ("name", "code", "date")
-    if parameter.choices is None:
-        fitting = [each for each in sources.values if parameter.fits(each)]
-        yield from (each.text for kind in kinds for each in fitting if each.kind == kind)
-    if parameter.is_free:
-        yield from (text for _, text in sources.phrases if not words_of(text) <= known)
-        yield from chinese_besides(sources.question, known)
-        if alone:  # A later link of a chain is no place for the whole question.
-            yield sources.question
-
-
-def _is_named(word: Any, sources: Sources) -> bool:
-    text = word.casefold() if isinstance(word, str) else str(convert(word, "number"))
-    return text in sources.said if text.isascii() else text in sources.question[:LONGEST_TEXT]
+    examples = re.split(EXAMPLES_FOLLOW, parameter.description, maxsplit=1)[1:]
+    shown = [each.text for each in values_in("".join(examples)) if each.kind != "phrase"]
+    cued = [each.text for each in sources.values if about and each.cue == about.rpartition(" ")[2]]
+    yield from ((True, each) for each in (*cued, *filter(sources.name, shown), *leaves))
+    kinds = KINDS["number" if type_of(schema) != "string" else "id" if how == "id" else "text"]
+    for kind in kinds:
+        values = [each for each in sources.values if each.kind == kind]
+        inside = [
+            each for each in values if each.kind == "quoted" or (kind == "name" and each.cue in ("in", "at", "about"))
+        ]
+        yield from ((True, each.text) for each in inside)
+        yield from ((False, each.text) for each in values if kind in ("number", "date") or not each.words <= known)
+    if "phrase" in kinds:
+        yield from ((False, each) for each in chinese_besides(sources.chinese, known))
+        yield from [(False, sources.question)] if alone and not shown else []
 
 
 def convert(value: Any, kind: str) -> Any:
     """The value as a plain JSON type, or None where it cannot be one."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+    if isinstance(value, bool) or kind == "boolean":
         return value if isinstance(value, bool) and kind == "boolean" else None
-    if kind == "string":
-        return str(value) or None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    if number.is_integer() and kind in ("integer", "number"):
-        return value if isinstance(value, int) else int(number)
-    return number if math.isfinite(number) and kind == "number" else None
+    if kind in ("integer", "number") and re.fullmatch(r"-?\d{1,18}(?:\.\d{1,18})?", str(value)):
+        return int(float(value)) if float(value).is_integer() else float(value) if kind == "number" else None
+    return str(value) if kind == "string" and value != "" else None

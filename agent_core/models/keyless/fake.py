@@ -6,34 +6,39 @@ model it may err; unlike one it thinks only before an answer, in one piece, and 
 It runs on the event loop and reads what clients send, so whatever it looks at is capped.
 """
 
-import hashlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_core.messages import well_formed
 from agent_core.models.base import ArgumentsPiece, CallPiece, ModelRequest, Piece, TextPiece, ThinkingPiece
 from agent_core.models.http import HttpClient
-from agent_core.models.keyless.answer import answer_of, thought_of
-from agent_core.models.keyless.arguments import (
-    MOST_PARAMETERS,
-    Filled,
-    Parameter,
-    fill,
-    key_of,
-    read_parameters,
-    read_sources,
-)
-from agent_core.models.keyless.task import Outcome, Task, read_task
-from agent_core.models.keyless.words import values_in, words_of
+from agent_core.models.keyless.arguments import MOST_PARAMETERS, Parameter, fill, read_parameters, read_sources
+from agent_core.models.keyless.task import Task, read_task
+from agent_core.models.keyless.words import LONGEST_TEXT, is_chinese, parts_of, values_in, words_of
 from agent_core.tools.base import ToolSpec
 
-MOST_TOOLS = 48
-LONGEST_DESCRIPTION = 800
-NAME_WEIGHT = 2
+MOST_TOOLS, LONGEST_DESCRIPTION, NAME_WEIGHT = 48, 800, 2
 SHARE = 0.4
 """The part of a question's words that a description alone must share with it."""
+
+
+MOST_TOLD = 12
+"""Results, tools and names that an answer speaks of, the latest of all."""
+
+FORM = r"[\"“「]([^\"“”「」<\n]{1,80})<[\w ]{1,30}>([^\"“”「」<\n]{0,80})[\"”」]"
+
+NOTHING = (
+    "I am the keyless demo model, and no tool fits this question. I can help with: {}",
+    "没有适合这个问题的工具。可用: {}",
+)
+WANTING = ("{} would help, but needs to know: {}.", "{}需要更多信息: {}")
+CLOSING = (
+    'The budget is used up, and there may be more to look up. Say "continue" to go on.',
+    "步数已用完，可能还没有全部查完。回复“继续”可以接着查。",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,124 +59,119 @@ class FakeModel:
         task, tools = read_task(request.messages), request.tools[:MOST_TOOLS]
         choice = Choice(task, tools)
         if call := choice.next_call():
-            name, arguments = call
-            yield CallPiece(0, _call_id(task), name)
-            if arguments:
-                yield ArgumentsPiece(0, _compact(arguments))
+            yield CallPiece(0, task.free_id("fake"), call[0])
+            if call[1]:
+                yield ArgumentsPiece(0, well_formed(json.dumps(call[1], ensure_ascii=False, separators=(",", ":"))))
             return
-        yield ThinkingPiece(well_formed(thought_of(task)))
-        yield TextPiece(well_formed(answer_of(task, tools, choice.wanting())))
+        yield ThinkingPiece(f"{len(task.outcomes)} results are there, and no call would add to them, so I answer.")
+        yield TextPiece(well_formed(answer_of(task, tools, choice.lacking)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A tool as it is looked at: the words of its name, with its description, and with its parameters."""
+    """A tool as it is looked at: the words of its name, with its description, and with its parameters; `needs`
+    are what its required parameters are about."""
 
     name: str
     titled: frozenset[str]
     said: frozenset[str]
     known: frozenset[str]
-    parameters: tuple[Parameter, ...]
+    needs: frozenset[str]
+    parameters: Sequence[Parameter]
+
+    def score(self, asked: frozenset[str], named: frozenset[str]) -> int:
+        """How much the tool is about what is asked; what the question only names counts for little."""
+        by_name = asked & self.titled
+        by_text = (asked & self.known) - by_name
+        enough = by_name or len(by_text) > 1 or len(by_text) >= SHARE * max(1, len(asked - named))
+        return NAME_WEIGHT * len(by_name) + len(by_text) if enough else 0
+
+    def provides(self, parameter: Parameter) -> bool:
+        """Whether the tool speaks of the parameter and does not need it itself."""
+        about = frozenset(parameter.key[0].split())
+        return bool(about) and about <= self.said and parameter.key[0] not in self.needs
 
 
 class Choice:
-    """Which of the offered tools is next, and with which arguments."""
+    """Which of the offered tools is next, and with which arguments; and what those were `lacking` that were not."""
 
-    __slots__ = ("_done", "_filled", "_goals", "_offers", "_seen", "_sources", "_task")
+    __slots__ = ("_goals", "_offers", "_seen", "_sources", "_task", "lacking")
 
-    def __init__(self, task: Task, tools: tuple[ToolSpec, ...]) -> None:
+    def __init__(self, task: Task, tools: Sequence[ToolSpec]) -> None:
         self._task = task
-        self._done = {each.tool for each in task.outcomes if each.status == "ok"}
-        offers = [each for each in map(_offer, tools) if sum(one.required for one in each.parameters) < MOST_PARAMETERS]
-        asked, named = words_of(task.question), _named_in(task.question)
-        scores = {each.name: _score(each, asked, named) for each in offers}
-        if task.before and asked and (asked <= named or not any(scores.values())):
-            # "And in Rome?" says nothing but a name: what it is about was said before.
-            asked, named = words_of(task.before), _named_in(task.before)
-            scores = {each.name: _score(each, asked, named) for each in offers}
-        best = max(scores.values(), default=0)
-        self._offers = sorted(offers, key=lambda each: -scores[each.name])
-        self._goals = [each for each in self._offers if scores[each.name] * 2 >= max(best, 1)]
-        self._read(task.outcomes)
+        self.lacking: dict[str, list[str]] = {}
+        offers = map(_offer, tools)
+        self._offers = [each for each in offers if sum(one.required for one in each.parameters) < MOST_PARAMETERS]
+        asked, values = words_of(task.question), values_in(task.question)
+        named = words_of(" ".join(each.text for each in values if each.kind != "phrase"))
+        scores = {each.name: each.score(asked, named) for each in self._offers}
+        self._offers.sort(key=lambda each: -scores[each.name])
+        self._goals = [each for each in self._offers if scores[each.name] * 2 >= max(1, *scores.values())]
 
     def next_call(self) -> tuple[str, Mapping[str, Any]] | None:
-        """The next call, or None where the question can be answered as far as it ever will be."""
-        call = next(filter(None, map(self._plan, self._goals)), None)
-        if not call and not self._task.outcomes:
-            # A follow-up question may speak of what an earlier one found.
-            self._read(self._task.earlier)
-            call = next(filter(None, map(self._plan, self._goals)), None)
-        return call
-
-    def wanting(self) -> tuple[str, tuple[str, ...]] | None:
-        """The best tool that was not called for want of arguments, and which those are."""
-        lacks = ((each.name, self._fill(each).missing) for each in self._goals if each.name not in self._done)
-        return next((lack for lack in lacks if lack[1]), None)
-
-    def _read(self, results: tuple[Outcome, ...]) -> None:
-        taken = {
-            value: key_of(name)[0]
-            for each in self._task.outcomes
-            for name, value in each.arguments.items()
-            if isinstance(value, str)
-        }
-        self._sources = read_sources(self._task.question, results, taken)
-        self._filled: dict[str, Filled] = {}
-        self._seen: set[str] = set()
+        """The next call, or None where the question can be answered as far as it ever will be. A first call may speak
+        of what an earlier question found."""
+        done = self._task.outcomes
+        for results in (done,) if done else (done, self._task.earlier):
+            self._sources = read_sources(self._task.question, results, done)
+            self._seen = {each.tool for each in done if each.status == "ok"}
+            if call := next(filter(None, map(self._plan, self._goals)), None):
+                return call
+        return None
 
     def _plan(self, offer: Offer) -> tuple[str, Mapping[str, Any]] | None:
         """The tool's call, or rather than a guess that of one that can provide what it lacks."""
-        if offer.name in self._seen or offer.name in self._done:
+        if offer.name in self._seen:
             return None
         self._seen.add(offer.name)  # Kept for all goals: each tool is looked at once.
-        filled = self._fill(offer)
-        for parameter in offer.parameters:
-            if parameter.name in filled.guessed or parameter.name in filled.missing:
-                for provider in self._offers:
-                    if _provides(provider, parameter) and (call := self._plan(provider)):
-                        return call
-        made = (each.arguments for each in self._task.outcomes if each.tool == offer.name and each.settled)
-        return None if filled.missing or filled.arguments in made else (offer.name, filled.arguments)
-
-    def _fill(self, offer: Offer) -> Filled:
-        if offer.name not in self._filled:
-            self._filled[offer.name] = fill(offer.parameters, offer.said, self._sources)
-        return self._filled[offer.name]
+        arguments, unsure = fill(offer.parameters, offer.said, self._sources)
+        self.lacking[offer.name] = [name for name in unsure if name not in arguments]
+        for lacking in [each for each in offer.parameters if each.name in unsure]:
+            for provider in self._offers:
+                if provider.provides(lacking) and (call := self._plan(provider)):
+                    return call
+        made = [each.arguments for each in self._task.outcomes if each.tool == offer.name]
+        return None if arguments in made or self.lacking[offer.name] else (offer.name, arguments)
 
 
 def _offer(tool: ToolSpec) -> Offer:
-    parameters = read_parameters(tool.parameters)
-    said = words_of(f"{tool.name[:100]} {tool.description[:LONGEST_DESCRIPTION]}")
-    known = said.union(*(each.words for each in parameters))
-    return Offer(name=tool.name, titled=words_of(tool.name[:100]), said=said, known=known, parameters=parameters)
+    titled, parameters = words_of(tool.name[:100]), read_parameters(tool.parameters)
+    said = titled | words_of(tool.description[:LONGEST_DESCRIPTION])
+    known = said.union(*(words_of(f"{each.name[:100]} {each.description}") for each in parameters))
+    needs = frozenset(each.key[0] for each in parameters if each.required)
+    return Offer(name=tool.name, titled=titled, said=said, known=known, needs=needs, parameters=parameters)
 
 
-def _score(offer: Offer, asked: frozenset[str], named: frozenset[str]) -> int:
-    by_name = asked & offer.titled
-    by_text = (asked & offer.known) - by_name
-    enough = by_name or len(by_text) > 1 or len(by_text) >= SHARE * max(1, len(asked - named))
-    return NAME_WEIGHT * len(by_name) + len(by_text) if enough else 0
+def answer_of(task: Task, tools: Sequence[ToolSpec], lacking: Mapping[str, Sequence[str]]) -> str:
+    """The answer: what was found, what failed, and in a closing call (no tools) that there may be more.
+
+    A form that the instructions give in quotation marks with a place for the result, such as
+    "It is <time>", is used where there is exactly one result. `lacking`: the tools that would help,
+    and what they need to know.
+    """
+    chinese = is_chinese(task.question)
+    labels = {tool.name: _label(tool, chinese) for tool in tools}
+    if not task.outcomes:
+        for name, lacks in lacking.items():
+            if lacks:
+                return WANTING[chinese].format(labels[name], ", ".join(lacks[:MOST_TOLD]))
+        return NOTHING[chinese].format(", ".join([*labels.values()][:MOST_TOLD]) or "-")
+    good = [each for each in task.outcomes if each.status == "ok"]
+    bad = [each for each in task.outcomes if each.tool not in {one.tool for one in good}]
+    is_open = not tools and bool(bad or good[-1].data)  # a result that is no mere text may lead further
+    form = re.search(FORM, task.instructions[:LONGEST_TEXT])
+    if form and len(good) == 1 and not (bad or is_open):
+        return form[1] + good[0].told + form[2]
+    lines = [each.line(labels.get(each.tool) or _title(each.tool)) for each in (good + bad)[-MOST_TOLD:]]
+    return "\n".join([*lines, CLOSING[chinese]] if is_open else lines)
 
 
-def _provides(offer: Offer, parameter: Parameter) -> bool:
-    """Whether the tool speaks of the parameter and does not need it itself."""
-    about = frozenset(parameter.key[0].split())
-    speaks = (about and about <= offer.said) or not parameter.hints.isdisjoint(offer.said)
-    return bool(speaks) and all(each.key[0] != parameter.key[0] for each in offer.parameters if each.required)
+def _label(tool: ToolSpec, chinese: bool) -> str:
+    """What the tool does: its description up to a colon, or the half of that in the language; else its name."""
+    head, colon, _ = tool.description.lstrip()[:60].replace("：", ":").partition(":")
+    halves = [half.strip() for half in head.split("/") if half.strip()] if colon and "\n" not in head else []
+    return next((half for half in halves if is_chinese(half) == chinese), halves[0] if halves else _title(tool.name))
 
 
-def _named_in(text: str) -> frozenset[str]:
-    return words_of(" ".join(each.text for each in values_in(text)))
-
-
-def _call_id(task: Task) -> str:
-    """An id that the conversation does not know yet; the same conversation gives the same id."""
-    digest = hashlib.blake2s(task.question.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-    count = len(task.calls)
-    while (call_id := f"call_{count}_{digest}") in task.calls:
-        count += 1
-    return call_id
-
-
-def _compact(arguments: Mapping[str, Any]) -> str:
-    return well_formed(json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
+def _title(name: str) -> str:
+    return " ".join(parts_of(name)).capitalize() or "Result"

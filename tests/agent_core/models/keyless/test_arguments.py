@@ -45,12 +45,6 @@ def book_room(day: str, guests: int, kind: Literal["single", "double"]) -> str:
     return f"{day} {guests} {kind}"
 
 
-@tool
-def sum_up(numbers: list[int]) -> int:
-    """Sum up numbers."""
-    return sum(numbers)
-
-
 @pytest.mark.parametrize(
     ("offered", "question", "arguments"),
     [
@@ -65,7 +59,6 @@ def sum_up(numbers: list[int]) -> int:
         (echo, "echo 'good morning'", {"text": "good morning"}),
         (echo, "echo this", {"text": "echo this"}),
         (book_room, 'book a double room for 2 on "2026-10-01"', {"day": "2026-10-01", "guests": 2, "kind": "double"}),
-        (sum_up, "sum up the number 7", {"numbers": [7]}),
     ],
 )
 async def test_the_question_fills_the_arguments(

@@ -66,20 +66,19 @@ async def test_a_chain_by_data_leads_values_of_results_into_the_next_call() -> N
     )
 
 
-async def test_a_closing_call_says_what_was_found_and_what_is_open_and_continue_goes_on() -> None:
+async def test_a_closing_call_says_what_was_found_and_continue_goes_on() -> None:
     talk = Talk(CONTRACT, OWNER).say("What is the rent of the contract of OLD MILL?")
     await talk.call()
     closing = await talk.result({"contract_id": "K-12"}).answer(tools=())
     assert closing.splitlines() == [
-        "Owner: contract_id: K-12",
-        'The budget is used up before everything could be looked up (still open: contract_id K-12). Say "continue" '
-        "to go on.",
+        "Find owner: contract_id: K-12",
+        'The budget is used up, and there may be more to look up. Say "continue" to go on.',
     ]
     assert await talk.say("continue").call() == ("read_contract", {"contract_id": "K-12"})
     assert "rent: 900" in await talk.result({"rent": 900}).answer()
 
 
-async def test_a_closing_call_with_nothing_open_is_just_the_answer() -> None:
+async def test_a_closing_call_with_a_plain_text_is_just_the_answer() -> None:
     talk = Talk(CLOCK, system='The budget is used up. Answer as "It is <time>."').say("what time is it")
     await talk.call()
     assert await talk.result("14:39:32").answer(tools=()) == "It is 14:39:32."
@@ -88,13 +87,7 @@ async def test_a_closing_call_with_nothing_open_is_just_the_answer() -> None:
 async def test_a_closing_call_names_a_tool_by_its_name_where_nobody_gave_a_form() -> None:
     talk = Talk(CLOCK).say("what time is it")
     await talk.call()
-    assert await talk.result("2026-09-29 14:39:32").answer(tools=()) == "Time: 2026-09-29 14:39:32"
-
-
-async def test_a_result_that_has_a_label_is_passed_on_as_it_is() -> None:
-    talk = Talk(CLOCK).say("what time is it")
-    await talk.call()
-    assert await talk.result("时间查询完成: 14:39:32").answer(tools=()) == "时间查询完成: 14:39:32"
+    assert await talk.result("2026-09-29 14:39:32").answer(tools=()) == "Get time: 2026-09-29 14:39:32"
 
 
 @pytest.mark.parametrize("word", ["continue", "Continue.", "go on", "please continue", "继续", "继续吧。", "接着"])
@@ -152,36 +145,12 @@ async def test_what_is_missing_for_a_fitting_tool_is_said() -> None:
     assert answer == "Contract would help, but needs to know: contract_id."
 
 
-@pytest.mark.parametrize(
-    ("first", "more", "city"),
-    [
-        ("weather in Paris", "And in Rome?", "Rome"),
-        ("weather in Paris", "what about Rome?", "Rome"),
-        ("巴黎的天气怎么样？", "那罗马呢？", "罗马"),
-        ("巴黎的天气怎么样？", "罗马呢", "罗马"),
-    ],
-)
-async def test_a_question_that_continues_leans_on_the_one_before(first: str, more: str, city: str) -> None:
-    talk = Talk(WEATHER).say(first)
-    await talk.call()
-    await talk.result("sunny").answer()
-    assert await talk.say(more).call() == ("get_weather", {"city": city})
-
-
 @pytest.mark.parametrize("word", ["hello", "hi there", "thanks!", "Rome", "你好", "谢谢", "and hello?", "ok"])
 async def test_a_message_that_does_not_continue_calls_no_tool_again(word: str) -> None:
     talk = Talk(WEATHER, OWNER, CONTRACT, CLOCK).say("weather in Paris")
     await talk.call()
     await talk.result({"city": "Paris", "house": "OLD MILL", "contract_id": "K-12"}).answer()
     assert "no tool fits" in (await talk.say(word).answer()).replace("没有适合", "no tool fits")
-
-
-async def test_a_question_that_continues_looks_past_a_greeting() -> None:
-    talk = Talk(CLOCK).say("what time is it")
-    await talk.call()
-    await talk.result("12:00").answer()
-    await talk.say("hello").answer()
-    assert await talk.say("and now?").call() == ("get_time", {})
 
 
 async def test_a_tool_that_requires_more_than_is_looked_at_is_not_called() -> None:
