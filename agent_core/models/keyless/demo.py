@@ -128,9 +128,14 @@ def _weather(scene: _Scene, _match: object) -> Plan:
 
 
 def _email(scene: _Scene, _match: object) -> Plan:
-    is_sent = any(each.status == "ok" for each in scene.task.outcomes)
-    label = scene.say("The email was approved", "邮件已获批准") if is_sent else scene.say("The email", "邮件")
-    return scene.ask([("send_email", EMAIL)], [label])
+    labels = {
+        "ok": scene.say("The email was approved", "邮件已获批准"),
+        "denied": scene.say(
+            "I asked, and it was denied, so nothing was sent: the email", "被拒绝了，什么也没有发送: 邮件"
+        ),
+    }
+    status = next((each.status for each in scene.task.outcomes), "ok")
+    return scene.ask([("send_email", EMAIL)], [labels.get(status, scene.say("The email", "邮件"))])
 
 
 def _raw(scene: _Scene, _match: object) -> Plan:

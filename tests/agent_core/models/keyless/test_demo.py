@@ -275,7 +275,7 @@ async def test_the_demo_agent_uses_up_its_rounds_and_goes_on_when_told_to() -> N
     ("payload", "status", "told"),
     [
         ({"approved": True}, "ok", "The email was approved: Written to"),
-        ({"approved": False, "reason": "not now"}, "denied", "The email was not approved: "),
+        ({"approved": False, "reason": "not now"}, "denied", "denied, so nothing was sent"),
     ],
 )
 async def test_the_demo_agent_asks_before_it_sends_and_tells_honestly_what_came_of_it(
