@@ -1,4 +1,4 @@
-"""What is told of sessions and runs that are stored."""
+"""Values that tell of stored sessions and runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ class SessionInfo:
 
     - created_at, updated_at: milliseconds since the epoch
     - head: how many entries it has
-    - row: the store's number of it; a session that was deleted and begun again has another
+    - row: the store's number of the session; a session that was deleted and begun again has another
     """
 
     session_id: str
@@ -41,7 +41,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAnswer:
-    """An answer that was given: by which run of which session, begun when (seconds since 1970), and what it said."""
+    """An answer that a run has given. `created` is when the run began, in seconds since 1970."""
 
     run_id: str
     session_id: str
@@ -51,8 +51,8 @@ class StoredAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRequest:
-    """A request came before under the same claim. `same` says that it was this request, and no other with its key;
-    `answer` is what it was answered, None if it got no answer."""
+    """A request came before with the same key or claim. `same` is false if it was another request with that key.
+    `answer` is its answer, None if it got none."""
 
     same: bool
     answer: StoredAnswer | None = None
@@ -62,10 +62,10 @@ class EarlierRequest:
 class StoredRun:
     """A run that is over.
 
-    - snapshot: what its session amounts to now
-    - end: how it ended, with what still waits for an answer now
+    - snapshot: a few events that tell the session as it stands now
+    - end: how the run ended, with the interrupts that are still open now
     - last: the number of its last event, 0 if unknown
-    - client: what began it, in the words of `RunInput.client`
+    - client: the client that began it, in the words of `RunInput.client`
     """
 
     snapshot: tuple[Event, ...]

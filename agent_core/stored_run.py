@@ -1,4 +1,4 @@
-"""Runs that are over and whose events are gone: what the store still knows of them."""
+"""Runs that are over and whose events are gone, as the store still knows them."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -20,8 +20,8 @@ from agent_core.stored import StoredRun
 async def find_stored_run(runner: Runner, key: SessionKey, run_id: str) -> StoredRun | None:
     """The run as the store knows it; None if it knows no such run.
 
-    A run without an end whose worker is gone has failed as `worker_lost`. Raises HeldElsewhere while another worker
-    has the session, or this one for somebody else, and RunError if the store fails.
+    If a run has no end and its worker is gone, it has failed as `worker_lost`. Raises HeldElsewhere while the run may
+    still go on, here or in another worker. Raises RunError if the store fails.
     """
     store, aside = runner.store, runner.aside
     if await answer_of(store.find(key)) is None:  # raises if this is another database than before
@@ -48,18 +48,21 @@ def _stored_run(standing: Standing, run_id: str, run: PastRun) -> StoredRun:
 
 
 async def _last_word(runner: Runner, key: SessionKey, run_id: str, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The session's entries, once nobody can be about to write the run's end: whoever could holds the session."""
+    """The session's entries, at a moment when nobody can be about to write the run's end.
+
+    Whoever could write it holds the session. So this acquires the session for a moment, unless a later run holds it.
+    """
     if runs := runner.under_way(key):
         if any(run.run_id == run_id for run in runs):
-            raise HeldElsewhere  # by an application that uses the engine itself
-        return entries  # this worker has the session, for a later run
+            raise HeldElsewhere  # the run goes on here, in an application that uses the engine itself
+        return entries  # a later run holds the session here, so the run that is asked for is over
     try:
         ticket = runner.gate.enter(key, run_id)
     except (SessionBusy, QueueFull):
         return entries
     try:
         await ticket.wait()
-        # An owner without a heartbeat: the next worker may take the session from it at once.
+        # This owner has no heartbeat, so the next worker may acquire the session at once.
         lease = await answer_of(runner.store.acquire(key, new_id("look")))
         if lease is None:
             raise HeldElsewhere

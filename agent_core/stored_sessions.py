@@ -1,6 +1,6 @@
-"""The sessions as they are stored: what is read of them, and the changes that are no run's.
+"""The stored sessions: the verbs that read them, and those that change them without a run.
 
-Folding a long session takes as long as its entries are many, so each verb reads and folds beside the event loop.
+Folding a long session takes long, so each verb folds beside the event loop.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ from agent_core.stored import EarlierRequest, Outline, Page, SessionInfo, Stored
 from agent_core.stored_run import find_stored_run
 
 BATCH = 100
-"""Expired sessions that are looked up at a time."""
+"""Expired sessions that are asked for at a time."""
 
 HARD = 4
-"""How many times the work of reading entries it is to check or copy them."""
+"""Checking or copying entries is so many times the work of reading them."""
 
 T = TypeVar("T")
 
@@ -45,30 +45,32 @@ class Sessions:
         self._aside = runner.aside
 
     async def find(self, key: SessionKey) -> SessionInfo | None:
-        """The session; None if there is none."""
+        """The session, or None."""
         return await answer_of(self._store.find(key))
 
     async def page(self, user_id: str, limit: int, after: str | None = None) -> Page:
-        """The user's sessions, the last written first. `after` is the `next` of the page before: InvalidRequest for
-        anything else."""
+        """The user's sessions, the last written first. `after` is the `next` of the page before. Raises InvalidRequest
+        for any other text."""
         return await answer_of(self._store.page(user_id, limit, after))
 
     async def outline(self, key: SessionKey) -> Outline:
-        """Which agents the session has, and its state."""
+        """The session's agents, and its state."""
         return await self._read(key, _outline_of)
 
     async def messages(self, key: SessionKey, agent: str, show: Callable[[Sequence[Message]], T]) -> T:
-        """What `show` makes of the agent's messages; it is called beside the event loop, and raises what it likes."""
+        """What `show` makes of the agent's messages. It is called beside the event loop, and what it raises is passed
+        on."""
         return await self._read(key, lambda entries: show(history_of(entries, agent).messages))
 
     async def run(self, key: SessionKey, run_id: str) -> StoredRun | None:
-        """A run that is over; None if the session knows no such run. Raises HeldElsewhere while it may go on."""
+        """A run that is over, or None if the session knows no such run. Raises HeldElsewhere while the run may go
+        on."""
         return await find_stored_run(self._runner, key, run_id)
 
     async def earlier(
         self, key: SessionKey, agent: str, *, key_claim: str, claim: str, seconds: float
     ) -> EarlierRequest | None:
-        """What became of a request with this claim that came in the last so many seconds; None if none did.
+        """The earlier request with this claim, if one came in the last `seconds`; else None.
 
         Claims of requests with the same key begin with `key_claim`. Raises SessionBusy while it is answered here.
         """
@@ -77,11 +79,11 @@ class Sessions:
         return await self._read(key, lambda entries: earlier_in(entries, wanted, key.session_id))
 
     async def interrupts(self, key: SessionKey) -> dict[str, str]:
-        """The agent of every interrupt of the session, answered or not, by the interrupt's id."""
+        """The agent of each interrupt of the session, answered or not, by the interrupt's id."""
         return (await self._read(key, standing_of)).owners
 
     async def pending(self, key: SessionKey, agents: Sequence[str]) -> dict[str, tuple[Interrupt, ...]]:
-        """What waits for an answer now, of each of these agents that has ever asked for something."""
+        """The open interrupts of each of these agents that has ever asked for something."""
         return await self._read(key, lambda entries: standing_of(entries).pending(agents))
 
     async def taker(self, key: SessionKey, operation_id: str) -> str | None:
@@ -98,12 +100,12 @@ class Sessions:
         return await self._read(key, snapshot_of)
 
     async def bring_in(self, key: SessionKey, lines: bytes) -> None:
-        """Begin a session with what `export` gave of another. Raises InvalidRequest or SessionExists."""
+        """Begin a session with the lines that `export` gave of another. Raises InvalidRequest or SessionExists."""
         await self.fill(key, await self._aside(HARD * len(lines), import_entries, lines))
 
     async def restore(self, key: SessionKey, snapshot: bytes) -> None:
-        """Begin a session with a snapshot: nothing in it is left to be carried out. Raises InvalidRequest for bytes
-        that are no snapshot, or SessionExists."""
+        """Begin a session with a snapshot. None of its calls is ever run. Raises InvalidRequest for bytes that are no
+        snapshot, or SessionExists."""
         try:
             copy = await self._aside(len(snapshot), entries_of, snapshot)
         except msgspec.MsgspecError as error:
@@ -111,22 +113,22 @@ class Sessions:
         await self.fill(key, copy)
 
     async def fork(self, key: SessionKey, agent: str, message_id: str, to: SessionKey) -> None:
-        """Begin a session with a copy of this one up to that message of the agent's. Raises InvalidRequest for a
-        message that is not there, or SessionExists."""
+        """Begin a session with a copy of this one, up to that message of the agent. Raises InvalidRequest if there is
+        no such message, or SessionExists."""
         copy = await self._read(
             key, lambda entries: fork_entries(entries, agent, message_id, session_id=key.session_id), hard=HARD
         )
         await self.fill(to, copy)
 
     async def fill(self, key: SessionKey, entries: Sequence[Entry]) -> None:
-        """Begin a session with these entries, which are numbered anew. Raises SessionExists."""
+        """Begin a session with these entries. They get new numbers. Raises SessionExists."""
         async with self._runner.writing(key, new_id("fill")) as writer:
             if writer.entries:
                 raise SessionExists
             await writer.append(*entries)
 
     async def rename(self, key: SessionKey, title: str) -> bool:
-        """Give the session another title at once, also while a run is under way. False if there is no session."""
+        """Give the session another title, at once also while a run is under way. False if there is no session."""
         entry = entry_of(new_id("rename"), TitledBody(title=title))
         for run in self._runner.under_way(key)[:1]:
             writer = run.lane.scope.writer
@@ -140,16 +142,16 @@ class Sessions:
         return bool(writer.entries)
 
     async def delete(self, key: SessionKey, *, head: int | None = None) -> bool:
-        """Stop the session's runs and remove it with everything in it. False if there was nothing.
+        """Stop the session's runs and delete it with all its entries. False if there was no session.
 
-        With `head`, no run is stopped, and nothing is removed unless the session has just so many entries.
+        With `head`, no run is stopped, and the session is deleted only if it has exactly so many entries.
         """
         if head is None:
             runs = self._runner.under_way(key)
             for run in runs:
                 run.stop("interrupt")
             if not runs:
-                await self._store.cancel(key)  # another worker may have one
+                await self._store.cancel(key)  # another worker may have a run
         async with self._runner.writing(key, new_id("delete")) as writer:
             there = bool(writer.entries) and head in (None, len(writer.entries))
             if there:
@@ -157,9 +159,9 @@ class Sessions:
         return there
 
     async def delete_expired(self, *, before: int | None, keep: int | None) -> AsyncGenerator[SessionKey, None]:
-        """Delete the sessions last written before that time (ms), and of each user those beyond the `keep` newest.
+        """Delete the sessions last written before `before` (milliseconds), and each user's beyond the `keep` newest.
 
-        Yields each one that is deleted. A session stays if a run is under way or somebody writes to it meanwhile.
+        Yields each deleted session. A session stays if a run is under way, or if it is written to meanwhile.
         """
         began, passed_over = now_ms(), set[SessionKey]()
         while True:
@@ -189,7 +191,7 @@ class Sessions:
             return False
 
     async def check(self, seconds: float) -> None:
-        """Raise RunError `store_unavailable` if an append would fail, or does not know within so many seconds."""
+        """Raise RunError `store_unavailable` if an append would fail, or if the store does not answer in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._store.check()

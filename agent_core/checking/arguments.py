@@ -1,8 +1,10 @@
-"""The arguments of a call, checked before anything is run: JSON, an object, and as the tool's schema wants it.
+"""Checks the arguments of a call before anything runs: they must be JSON, an object, and fit the tool's schema.
 
-They are data of the model's, the schema of a client's tool is data of the client's: both are bounded, and nothing is
-ever fetched. What is too much to check is not checked against the schema; the tool's own checks still stand. The
-validator gives nobody else a turn while it works, so each of its calls is bounded in work, in a thread too.
+Both sides are foreign data: a model writes the arguments, and a client brings the schema of its own tool. So both are
+bounded, and nothing is ever fetched. Arguments that would cost too much are not checked against the schema; the tool's
+own checks still count.
+
+The validator holds the interpreter while it works, in a thread too. So each of its calls is bounded in work.
 """
 
 import json
@@ -27,39 +29,40 @@ from agent_core.tools.complaints import Complaint, Misfits, tell
 logger = logging.getLogger(__name__)
 
 ECHO = 800
-"""Characters of broken arguments that are shown to the model again."""
+"""Characters of broken arguments that the model is shown again."""
 
 MOST_SCHEMAS, LARGEST_CACHE = 1000, 100_000
-"""How many compiled schemas are kept, and the sum of their sizes (`SafeCopy.size`)."""
+"""Compiled schemas that are kept at most, and the sum of their sizes (`SafeCopy.size`)."""
 
 LARGEST_SCHEMA = 128 * 1024
-"""Bytes of a schema's JSON."""
+"""Bytes of a schema's JSON at most."""
 
 MOST_VALUES = 50_000
-"""Values that the arguments of one call may have; more are a model gone wild."""
+"""Values that the arguments of one call may have."""
 
 LARGEST_CHECK, LARGEST_SEARCH = 2_000_000, 5_000
-"""What one check may cost (about 50 ms), and the search for what exactly is wrong, which makes an object of each
-thing that is (some 10 µs) and of the way to it (so much for each 60 steps)."""
+"""The cost at most of one check (about 50 ms), and of the search for all errors. The search is dearer: it makes an
+object of each error (about 10 µs) and of the path to it (as much for each 60 steps)."""
 
 LARGEST_PATTERN = 32 * 1024
-"""Bytes of a compiled pattern: matching takes up to 0.4 µs for each byte of the text then."""
+"""Bytes of a compiled pattern at most. With so many, matching takes up to 0.4 µs for each byte of the text."""
 
 LARGEST_MATCH = 128 * 1024
-"""Characters of the arguments, times the patterns and formats of the schema; where it is more, these do not count."""
+"""Characters of the arguments, times the patterns and formats of the schema. Beyond this, patterns and formats are not
+checked."""
 
 COMPILING, CHECKING, REFERENCE = 50, 10, 5_000
-"""What a byte of a schema, or a character of the arguments, weighs where it is about the work with it, and how many
-bytes a reference or a pattern counts for."""
+"""Weights for `Aside`: of compiling one byte of a schema, and of checking one character of arguments. A reference or a
+pattern counts for REFERENCE bytes."""
 
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
-# The closing quote is optional and nothing is tried twice: linear on any text.
+# The closing quote is optional and nothing is tried twice, so the time is linear for any text.
 _STRINGS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 class Validators:
-    """Compiled schemas, kept by their JSON text: the least recently used ones go. Made once, for all runs."""
+    """Compiled schemas, kept by their JSON text. The least recently used go first. All runs share one instance."""
 
     __slots__ = ("_kept", "_lock", "_size")
 
@@ -69,7 +72,7 @@ class Validators:
         self._lock = Lock()  # schemas are compiled in threads too
 
     def find(self, spec: ToolSpec) -> "_Validator | None":
-        """The validator of the tool's schema; None where it cannot be used, which is logged once for each."""
+        """The validator of the tool's schema. None if the schema cannot be used, which is logged."""
         text = _text_of(spec.parameters)
         key = _key_of(text)
         with self._lock:
@@ -86,7 +89,7 @@ class Validators:
         return validator
 
     def weight(self, spec: ToolSpec) -> int:
-        """How much work it is to make the tool's schema ready (`Aside`)."""
+        """The work to compile the tool's schema, as a weight for `Aside`. 0 if it is kept."""
         text = _text_of(spec.parameters)
         if _key_of(text) in self._kept:
             return 0
@@ -94,14 +97,14 @@ class Validators:
 
 
 def weight_of(call: ToolCall, spec: ToolSpec, validators: Validators) -> int:
-    """How much work it is to check the call's arguments (`Aside`)."""
+    """The work to check the call's arguments, as a weight for `Aside`."""
     return CHECKING * len(call.arguments) + validators.weight(spec)
 
 
 def checked(call: ToolCall, spec: ToolSpec, validators: Validators) -> tuple[dict[str, Any] | None, str]:
-    """The call's arguments as an object that fits the tool's schema; or None, and what the model is told.
+    """The call's arguments as an object that fits the tool's schema; or None, and a text for the model.
 
-    An empty text and null are an object without members, and so right only where nothing is required.
+    An empty text and null count as an object without members, so they are wrong if a parameter is required.
     """
     text = call.arguments
     given = text.strip() not in ("", "null")
@@ -123,8 +126,7 @@ def checked(call: ToolCall, spec: ToolSpec, validators: Validators) -> tuple[dic
 
 
 def misfits_of(arguments: dict[str, Any], text: str, spec: ToolSpec, validators: Validators) -> Misfits | None:
-    """What of the arguments, whose JSON is `text`, does not fit the tool's schema; None where nothing is known to
-    be wrong."""
+    """The misfits of the arguments with the tool's schema, or None if no misfit is known. `text` is their JSON."""
     if _too_many(text):
         return Misfits([Complaint(path=(), expected=f"has more than {MOST_VALUES} values")])
     validator = validators.find(spec)
@@ -134,7 +136,7 @@ def misfits_of(arguments: dict[str, Any], text: str, spec: ToolSpec, validators:
 def _parse(text: str) -> tuple[dict[str, Any] | None, str]:
     try:
         value = orjson.loads(text)
-        if _LONG_NUMBER.search(text):  # orjson makes a float of an integer over 64 bits, which is another number
+        if _LONG_NUMBER.search(text):  # orjson makes a float of an integer over 64 bits, and loses digits
             value = json.loads(text)
     except (ValueError, RecursionError) as error:
         at = f" at character {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
@@ -153,7 +155,7 @@ def _without_schema(parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Validator:
-    """`plain` is the same without what reads texts to their end, None where there is nothing of that."""
+    """A compiled schema. `plain` is the same without patterns and formats, None if it has none."""
 
     compiled: Any
     plain: Any
@@ -161,7 +163,7 @@ class _Validator:
     size: int
 
     def check(self, arguments: dict[str, Any], text: str, spec: ToolSpec) -> Misfits | None:
-        """What is wrong with the arguments, whose JSON was `text`; None where nothing is known to be."""
+        """The misfits of the arguments, or None if no misfit is known. `text` is their JSON."""
         cost, frames = self.cost.of(arguments, len(text))
         if cost > LARGEST_CHECK:
             logger.debug("arguments of %d characters are too much for a schema of size %d", len(text), self.size)
@@ -170,7 +172,7 @@ class _Validator:
         try:
             if compiled.is_valid(arguments):
                 return None
-        except Exception as error:  # too deep, or a number that it cannot take: the schema says nothing of that
+        except Exception as error:  # too deep, or a number that the validator cannot take: that is no misfit
             logger.debug("arguments could not be checked (%s)", type(error).__name__)
             return None
         if max(cost, cost * frames // DEEPEST) > LARGEST_SEARCH:
@@ -192,15 +194,15 @@ def _compile(spec: ToolSpec, text: bytes) -> _Validator | None:
             cost=copy.cost,
             size=copy.size,
         )
-    except Exception as error:  # whatever is wrong with it, it is a client's word and no reason to fail
+    except Exception as error:  # the schema is the client's, and no error in it may end the run
         reason = type(error).__name__
         logger.debug("the schema of tool %s cannot be used (%s): its arguments are not checked", spec.name, reason)
         return None
 
 
 def _is_linear(key: str, text: str) -> bool:
-    """Whether the engine that never goes back takes the pattern; else it looks around or refers back, is too large,
-    or is none at all. The other keywords that read texts are linear all."""
+    """Whether the keyword takes linear time. Patterns do if the engine without backtracking accepts them: it refuses
+    patterns with look-around or back references, too large ones, and wrong ones. All other keywords do."""
     if key != "pattern":
         return True
     try:
@@ -211,7 +213,7 @@ def _is_linear(key: str, text: str) -> bool:
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    import jsonschema_rs  # takes some 20 ms, and not every server has tools
+    import jsonschema_rs  # imported late: it takes some 20 ms, and not every server has tools
 
     linear = jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN, dfa_size_limit=LARGEST_PATTERN)
     return jsonschema_rs.validator_for(dict(schema), mask="the value", offline=True, pattern_options=linear)
@@ -237,10 +239,10 @@ def _size_of(validator: _Validator | None) -> int:
 
 
 def _too_many(text: str) -> bool:
-    """Whether the JSON text has more than MOST_VALUES values, names among them."""
+    """Whether the JSON text has more than MOST_VALUES values and names."""
     return _signs(text) > MOST_VALUES and _signs(_STRINGS.sub("", text)) > MOST_VALUES
 
 
 def _signs(text: str) -> int:
-    """At most one less than the values that the JSON text has."""
+    """The text's marks. A JSON text has at most one value more."""
     return sum(map(text.count, ",:[{"))

@@ -1,9 +1,12 @@
-"""What checking a value against a JSON Schema may cost at most, before it is checked.
+"""The cost of a check against a JSON Schema at most, found before the check.
 
-One schema of a thousand keywords may look at each value of the arguments with three of them; another, just as
-large, with all. So the work is told level by level: what is `n` levels down in a value is looked at by what stands
-`n` levels down in the schema, and of two neighbours there by the heavier one. References are edges between places
-of the schema: a place that leads back to itself has a cost at each level, which may double from one to the next.
+The size of a schema does not tell the cost. Of a thousand keywords, one schema checks each value with three, and
+another with all. So the cost is counted by levels: the values n levels down in the arguments are checked by the parts
+of the schema n levels down. If only one of several parts checks a value, such as the schemas of two members, the
+dearest counts.
+
+References are edges between places of the schema. A place that leads back to itself has a cost at each level, and the
+cost may double from one level to the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,30 +14,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEEPEST = 60
-"""Schemas inside each other, places that look at one value one through the other, and levels of a value that a schema
-which stands in itself looks at. The validator needs a stack for them: twice the product is safe, five times is not."""
+"""The bound of three depths: schemas inside each other; places that check the same value, one through another; and
+levels of a value that a recursive schema checks. The validator needs stack for them. Twice their product is safe, five
+times is not."""
 
 MOST = 10**9
-"""A cost that is too much for anything."""
+"""A cost beyond every limit."""
 
 MOST_WORK = 30_000
-"""Places that are looked at in all to find the cost; deeper values are too much then."""
+"""Places that are visited at most to find the cost. Values that are deeper than that cost MOST."""
 
 CHECKS, WIDE, TEXTS = range(3)
 SAME, MEMBERS, ITEMS, BESIDE = range(4)
 
 
 class Unusable(Exception):
-    """The schema is too large or too deep, or says something that is not understood here."""
+    """The schema is too large or too deep, or has a keyword that cannot be handled here."""
 
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A schema inside a schema. It leads to others: those that look at the SAME value, at one of the MEMBERS or ITEMS
-    each, or at any of them BESIDE the others.
+    """A schema inside a schema.
 
-    `own` counts its simple checks, the keywords that look at all of a value at once (WIDE), and those that read a text
-    to its end. `again` is how many times more all this costs for what is looked at a second time.
+    - own: how many simple checks it has (CHECKS), keywords that look at a whole value at once (WIDE), and keywords that
+      read a text to its end (TEXTS)
+    - again: the factor for values that are checked more than once
+    - leads: the places that it leads to: those that check the SAME value, those of which one checks each of the MEMBERS
+      or ITEMS, and those that may check any of these too, BESIDE the others
     """
 
     own: list[int] = field(default_factory=lambda: [1, 0, 0])
@@ -44,9 +50,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """`levels` are the simple checks of one value at each depth, `wide` the keywords that look at all of a value there
-    at once, `texts` how many read one text to its end, and `height` how many places look at one value one through
-    the other; at most each."""
+    """The cost of a schema, each number at most.
+
+    - levels: the simple checks of one value, for each depth
+    - wide: the keywords that look at a whole value at once, for each depth
+    - texts: the keywords that read one text to its end
+    - height: the places that check the same value, one through another
+    """
 
     levels: Sequence[int]
     wide: Sequence[int]
@@ -54,8 +64,8 @@ class Cost:
     height: int
 
     def of(self, value: Any, characters: int) -> tuple[int, int]:
-        """The simple checks of this value, whose JSON has so many characters, of some 30 ns each at most; and how
-        many places the validator is in at once."""
+        """The simple checks of this value, each up to 30 ns; and the places that the validator is in at once.
+        `characters` is the length of the value's JSON."""
         counts = _counts(value, len(self.levels))
         checks = sum(each * count for each, count in zip(self.levels, counts, strict=False))
         wide = sum(self.wide[: len(counts)]) * (sum(counts) + characters // 50)
@@ -63,7 +73,7 @@ class Cost:
 
 
 def cost_of(places: Sequence[Place]) -> Cost:
-    """The cost of a schema's places, the root first. Raises Unusable where they look at one value for ever."""
+    """The cost of a schema's places, the root first. Raises Unusable if they check one value without end."""
     heights: dict[Place, int] = {}
     for place in places:
         _climb(place, heights, 0)
@@ -85,10 +95,10 @@ def cost_of(places: Sequence[Place]) -> Cost:
 
 
 def _climb(place: Place, heights: dict[Place, int], depth: int) -> None:
-    """Note how many places look at one value one through the other; those that come last are noted first."""
+    """Note for each place how many places check the same value through it. The last in a row are noted first."""
     if place in heights:
         return
-    if depth <= DEEPEST:  # else it comes back to itself, or might as well
+    if depth <= DEEPEST:  # else the place leads back to itself, or too deep
         for each in place.leads[SAME]:
             _climb(each, heights, depth + 1)
         height = 1 + max((heights[each] for each in place.leads[SAME]), default=0)
@@ -99,7 +109,7 @@ def _climb(place: Place, heights: dict[Place, int], depth: int) -> None:
 
 
 def _first(order: Sequence[Place], kind: int) -> dict[Place, int]:
-    """What each place costs at its own value, where that is anything."""
+    """The cost of each place at its own value. Places that cost nothing are left out."""
     found: dict[Place, int] = {}
     for place in order:
         if here := place.own[kind] + sum(found.get(each, 0) for each in place.leads[SAME]):
@@ -108,7 +118,7 @@ def _first(order: Sequence[Place], kind: int) -> dict[Place, int]:
 
 
 def _below(order: Sequence[Place], above: Mapping[Place, int]) -> dict[Place, int]:
-    """What each place costs a level further down, where those that it leads to cost what they did `above`."""
+    """The cost of each place one level further down. `above` has the costs of the places that it leads to."""
     found: dict[Place, int] = {}
     for place in order if above else ():
         same, members, items, beside = place.leads
@@ -120,8 +130,8 @@ def _below(order: Sequence[Place], above: Mapping[Place, int]) -> dict[Place, in
 
 
 def _counts(value: Any, deepest: int) -> list[int]:
-    """How many values there are at each depth, down to where nothing is checked any more; all those below are
-    counted as one depth more."""
+    """How many values there are at each depth, down to the deepest that is checked. All deeper values count as one
+    depth more."""
     counts, level = list[int](), [value]
     while level:
         counts.append(len(level))

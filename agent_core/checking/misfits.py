@@ -1,4 +1,4 @@
-"""What a JSON Schema's validator found wrong with the arguments, in words that help the model to mend them."""
+"""The errors of a JSON Schema's validator, in words that help the model to correct its arguments."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -8,8 +8,8 @@ from agent_core.tools.complaints import LONGEST, MOST, Complaint, Misfits, not_a
 
 
 def misfits_in(found: Iterable[Any], arguments: dict[str, Any], spec: ToolSpec) -> Misfits | None:
-    """The errors of jsonschema-rs; None where there are none. What is missing, unknown or wrong at the top comes before
-    what is wrong further in. The values were masked as `the value`."""
+    """The errors of jsonschema-rs as misfits, or None if there are none. Errors at the top come before errors further
+    in. The library has masked the values as `the value`."""
     errors = list(found)
     errors.sort(key=lambda error: (len(error.instance_path), error.kind.name != "required"))
     complaints = [each for error in errors[:MOST] for each in _complaints(error, arguments, spec)]
@@ -26,7 +26,7 @@ def _complaints(error: Any, arguments: dict[str, Any], spec: ToolSpec) -> list[C
             expected = not_a_parameter(known, inside=not known)
             return [Complaint(path=(*path, name), expected=expected) for name in kind.unexpected]
         case "FalseSchema" if error.schema_path[-1:] == ["additionalProperties"]:
-            # So it is where the schema has no properties; the path ends at the object, which may then have none.
+            # This comes if the schema has no properties. The path ends at the object, which may have no members then.
             expected = not_a_parameter((), inside=bool(path))
             return [Complaint(path=(*path, name), expected=expected) for name in _at(arguments, path)]
         case "FalseSchema":
@@ -39,7 +39,7 @@ def _complaints(error: Any, arguments: dict[str, Any], spec: ToolSpec) -> list[C
 
 
 def _expected(error: Any, path: tuple[Any, ...]) -> str:
-    """The library's sentence without its subject; of something further in, with the rest of the path."""
+    """The library's sentence without its subject. If the error is further in, the rest of the path stands in front."""
     said = str(error.message[: 2 * LONGEST]).removeprefix("the value ")
     inner = tuple(error.instance_path)[len(path) :]
     return f"{path_of(inner)} {said}" if inner else said

@@ -1,11 +1,11 @@
-"""A JSON Schema made safe to check against, whoever wrote it: a client's tool brings its own.
+"""Makes a safe copy of a JSON Schema. A client's tool brings its own schema, so anybody may have written it.
 
-References are what makes one dangerous: they can lead to the network, and sixty lines of them can stand for more
-checks than a machine can do. The copy holds each definition once, its references lead nowhere else, and what a check
-may cost is counted over them (`costs.py`).
+References are one danger: they can lead to the network, and sixty lines of them can stand for more checks than a
+machine can do. The copy holds each definition once, and its references lead only to these. The cost of a check is
+counted over the references (`costs.py`).
 
-Patterns are the other danger. The copy has only those that the caller agrees to; what is left out allows too much,
-and never refuses what the schema allows.
+Patterns are the other danger. The copy has only those that the caller accepts. A copy with less may allow too much, but
+it never refuses arguments that the schema allows.
 """
 
 import re
@@ -33,14 +33,14 @@ from agent_core.checking.costs import (
 )
 
 LARGEST = 10_000
-"""The size that a copy may have: about one for each schema, and for each 50 bytes in it."""
+"""The size of a copy at most: about one for each schema in it, and one for each 50 bytes."""
 
 PATTERN = 100
-"""What a pattern counts for the size."""
+"""The size of a pattern."""
 
 UNEVALUATED = 3
-"""How many times more what stands beside `unevaluatedProperties` or `unevaluatedItems` costs: it is looked at again to
-find out what it has looked at, and so once more for each of them that stands above."""
+"""The factor of the cost beside `unevaluatedProperties` or `unevaluatedItems`. The validator checks the keywords beside
+them again, to find out which values they have checked; and again for each of them that stands above."""
 
 LEADS_TO = {
     **dict.fromkeys(("allOf", "anyOf", "dependencies", "dependentSchemas", "oneOf"), SAME),
@@ -49,7 +49,7 @@ LEADS_TO = {
     **dict.fromkeys(("additionalItems", "items", "prefixItems", "unevaluatedItems"), ITEMS),
     **dict.fromkeys(("contains", "patternProperties", "propertyNames"), BESIDE),
 }  # fmt: skip
-"""The keywords that hold schemas, and which of the ways that a `Place` leads to others they are."""
+"""The keywords that hold schemas, and the way in which each leads from a `Place` to others."""
 
 NAMED = frozenset({"dependencies", "dependentSchemas", "patternProperties", "properties"})
 READING = frozenset({"contentEncoding", "contentMediaType", "format", "pattern"})
@@ -60,14 +60,14 @@ PLAIN = frozenset({
     "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength", "minProperties", "minimum",
     "multipleOf", "required", "type", "uniqueItems",
 })  # fmt: skip
-"""With those above, the keywords that count; all others say nothing about what is right, and are left out."""
+"""These and the ones above are the keywords that count. All others check nothing and are left out."""
 
 _BEFORE_2019 = re.compile(r"draft-0[3467]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafeCopy:
-    """`size` is the room that it takes: about one for each schema in it, and for each 50 bytes."""
+    """A safe copy. `size` is about one for each schema in it, and one for each 50 bytes."""
 
     schema: Mapping[str, Any]
     size: int
@@ -75,24 +75,26 @@ class SafeCopy:
 
 
 def safe_copy(schema: Mapping[str, Any], keep: Callable[[str, str], bool] = lambda _key, _text: True) -> SafeCopy:
-    """What counts of the schema, with all that its references lead to under `definitions`, each once.
+    """A copy of the schema with the keywords that count. The targets of its references stand under `definitions`, each
+    once.
 
-    `keep` is asked for each keyword that reads a text to its end, with what it says (and as `pattern` for the
-    pattern of `patternProperties`); where it says no, the keyword is left out.
+    `keep(keyword, value)` is called for each keyword that reads a text to its end, and as `pattern` for a pattern of
+    `patternProperties`. If it returns false, the keyword is left out.
 
-    Raises Unusable: for what is too large, nested too deep, or no schema, and for references that are not pointers
-    into this very schema.
+    Raises Unusable if the schema is too large, too deep, or no schema, and for references that are no pointers into
+    this schema.
     """
     keep = cache(keep)
     copying = _Copying(schema, keep, wary=False)
     copied = copying.whole()
-    if copying.cuts and copying.targets:  # then a reference may lead to what was cut
+    if copying.cuts and copying.targets:  # then a reference may lead to a schema that was cut
         copied = _Copying(schema, keep, wary=True).whole()
     return SafeCopy(schema=copied, size=copying.size, cost=cost_of(copying.places))
 
 
 def _loosen(copied: dict[str, Any], key: str) -> None:
-    """Something under the key was cut and allows too much: see that the keyword does not refuse too much for it."""
+    """Loosen a keyword whose schema was cut. The schema allows too much now, so `not`, `if`, `contains` and `oneOf`
+    would refuse too much."""
     if key in ("not", "if", "contains"):
         del copied[key]  # `then` and `else` say nothing without their `if`
     elif key == "oneOf":
@@ -100,7 +102,7 @@ def _loosen(copied: dict[str, Any], key: str) -> None:
 
 
 class _Copying:
-    """`cuts` counts the keywords that were left out; one that is `wary` counts each reference as one too."""
+    """Makes one copy. `cuts` counts the keywords that were left out. With `wary`, each reference counts as one too."""
 
     __slots__ = ("_before_2019", "_keep", "_numbers", "_root", "_wary", "cuts", "places", "size", "targets")
 
@@ -120,7 +122,7 @@ class _Copying:
             copied["$schema"] = self._root["$schema"]
         if self.targets:
             definitions: dict[str, Any] = {}
-            for pointer, place in self.targets:  # which grow while it goes on
+            for pointer, place in self.targets:  # the list grows meanwhile
                 definitions[str(len(definitions))] = self._schema(self._at(pointer), place, 0)
             copied["definitions"] = definitions
         return copied
@@ -133,11 +135,11 @@ class _Copying:
             raise Unusable
         cuts = self.cuts
         copied = {"$ref": self._reference(value["$ref"], place)} if "$ref" in value else {}
-        if copied and self._before_2019:  # then what stands beside a reference does not count
+        if copied and self._before_2019:  # then keywords beside a reference do not count
             return copied
         copied |= self._keywords(value, place, depth)
         if self.cuts > cuts:
-            # What was cut would have said which members it knows.
+            # The keywords that were cut would have told which members they know.
             copied.pop("unevaluatedItems", None)
             copied.pop("unevaluatedProperties", None)
         return copied
@@ -154,15 +156,16 @@ class _Copying:
             elif key in PLAIN:
                 copied[key] = self._plain(key, inner, place)
             elif key in ("$dynamicRef", "$recursiveRef") or (key == "$id" and value is not self._root):
-                raise Unusable  # they change what references mean
+                raise Unusable  # these change the meaning of references
             if self.cuts > cuts:
                 _loosen(copied, key)
         if len(copied.get("patternProperties", ())) < len(value.get("patternProperties", ())):
-            copied.pop("additionalProperties", None)  # the members under the pattern that was left out are none of them
+            copied.pop("additionalProperties", None)  # else members that fit the left-out pattern would be refused
         return copied
 
     def _inner(self, key: str, inner: Any, place: Place, depth: int, before: Sequence[Any]) -> Any:
-        """The schemas that a keyword holds; a list continues the one that was made of the same keyword `before`."""
+        """Copies of the schemas that a keyword holds. `before` is the keyword's list so far, and a list continues
+        it."""
         edges = place.leads[LEADS_TO[key]]
         if key.startswith("unevaluated"):
             place.again = UNEVALUATED
@@ -199,7 +202,7 @@ class _Copying:
         return f"#/definitions/{number}"
 
     def _at(self, pointer: str) -> Any:
-        """What the JSON pointer (RFC 6901, in a URI's fragment) leads to."""
+        """The schema at the JSON pointer (RFC 6901, in a URI's fragment)."""
         if pointer != "#" and not pointer.startswith("#/"):
             raise Unusable
         found: Any = self._root
@@ -225,7 +228,7 @@ class _Copying:
         return value
 
     def _keeps(self, key: str, text: str, place: Place) -> bool:
-        """Whether the keyword stays; else it is a cut."""
+        """Whether the keyword stays. If not, count a cut."""
         self._weigh((PATTERN if key == "pattern" else 1) + len(text) // 50)
         if not self._keep(key, text):
             self.cuts += 1

@@ -1,6 +1,6 @@
-"""The one HTTP client, which the engine lends to the models: JSON out, SSE payloads in.
+"""The one HTTP client that the engine lends to the models: JSON out, SSE payloads in.
 
-aiohttp's transport for httpx: a chunk costs a third of what httpx's own transport takes.
+It uses aiohttp's transport for httpx. A chunk costs a third of its cost with httpx's own transport.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from agent_core.models.failures import failed_status, failed_transport, secrets_
 from agent_core.models.sse_lines import SseLines, too_long
 
 MAX_ERROR = 64_000
-"""Bytes of an error's body that are looked at."""
+"""Bytes of an error's body that are read."""
 
 MAX_JSON = 4_000_000
-"""Bytes of an answer that is one JSON value."""
+"""Bytes at most of an answer that is one JSON value."""
 
 MAX_CONNECTIONS = 10_000
 
@@ -35,7 +35,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "content-type": "application/json",
     "user-agent": "ostinato",
 }
-"""What each call is sent with, where its own headers say nothing else."""
+"""The headers of each call. The call's own headers replace them."""
 
 BODY = "ostinato.body"
 """The httpx extension that holds aiohttp's own iterator over a response's body."""
@@ -45,10 +45,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long a model call may take, in seconds.
+    """The time limits of a model call, in seconds.
 
-    `connect`: until the connection stands. `idle`: without any data of the answer (comments that
-    only keep the connection alive do not count).
+    - connect: until the connection stands
+    - idle: without data of the answer; comments that only keep the connection alive are no data
     """
 
     connect: float = 10.0
@@ -56,12 +56,13 @@ class Timeouts:
 
 
 class IdleWatch:
-    """Ends what is waited for inside `with watch:` when nothing has come for `idle` seconds.
+    """Ends a wait inside `with watch:` when no data has come for `idle` seconds. Enter and leave it in the same task.
 
-    Such a call is not tried again: its client has waited that long already. One timer serves a whole
-    answer: it is not moved with each chunk, but looks at the time of the last one when it fires. `rest`
-    stops the clock while the consumer is at work, who may be slower than the provider, and `start`
-    starts it again. To be entered and left in one and the same task.
+    Such a call is not sent again, because its client has waited so long already.
+
+    One timer serves a whole answer. It is not moved with each chunk: when it fires, it looks at the time of the last
+    one. `rest` stops the clock while the consumer works, because that may be slower than the provider. `start` starts
+    it again.
     """
 
     __slots__ = ("_cancelling", "_expired", "_handle", "_idle", "_loop", "_since", "_task")
@@ -76,7 +77,7 @@ class IdleWatch:
         self._expired = False
 
     def start(self) -> None:
-        """Begin to wait: whatever came before counts no more."""
+        """Start the clock from zero."""
         self._since = monotonic()
         if self._handle is None:
             self._handle = self._loop.call_later(self._idle, self._look)
@@ -99,12 +100,12 @@ class IdleWatch:
         self.rest()
         if not self._expired or self._task is None or kind is not asyncio.CancelledError:
             return
-        # A cancel from outside that came as well goes on: the task counts them.
+        # If a cancel from outside came too, it goes on: the task counts its cancels.
         if self._task.uncancel() <= self._cancelling:
             raise ModelError("model_timeout", detail=f"no data for {self._idle:g} s") from None
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
-        """The awaitable's result; ModelError model_timeout if the time was up before it came."""
+        """The awaitable's result. Raises ModelError model_timeout if the time is over before it comes."""
         with self:
             return await awaitable
 
@@ -121,11 +122,11 @@ class IdleWatch:
 
 
 class HttpClient:
-    """Connections to model providers, kept and used again; opened at the first call.
+    """Connections to model providers. They are opened at the first call, kept and used again.
 
-    Use it as a context manager, or call `aclose`. Proxies and certificates are taken from the usual
-    environment variables. Redirects are not followed, cookies are not kept, and ~/.netrc is not read.
-    `aside` is where a model makes the body of a request that is large.
+    Use it as a context manager, or call `aclose`. Proxies and certificates come from the usual environment variables.
+    Redirects are not followed, cookies are not kept, and ~/.netrc is not read. A model makes a large request's body in
+    `aside`.
     """
 
     def __init__(self, timeouts: Timeouts | None = None, aside: Aside | None = None) -> None:
@@ -142,18 +143,18 @@ class HttpClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection. The client can be used again and then opens new ones."""
+        """Close all connections. The client can be used again, and then opens new ones."""
         clients = list(self._clients.values())
         self._clients.clear()
         for client in clients:
             await client.aclose()
 
     async def post_sse(self, url: str, headers: Mapping[str, str], body: bytes) -> AsyncGenerator[list[bytes], None]:
-        """POST a JSON body and yield the answer's SSE payloads, one list for each read that has any.
+        """POST a JSON body and yield the answer's SSE payloads, a list for each read that has some.
 
-        An answer of type application/json is one payload. Raises ModelError for everything that goes
-        wrong (see failures.py), model_timeout after `timeouts.idle` without data, headers included.
-        Closing the generator closes the connection, unless the whole answer has been read.
+        An answer of type application/json is one payload. Raises ModelError for every failure (see failures.py), and
+        model_timeout after `timeouts.idle` without headers or data. Closing the generator closes the connection, unless
+        the whole answer has been read.
         """
         hide = secrets_in(headers)
         watch = response = None
@@ -183,7 +184,7 @@ class HttpClient:
             failure = failed_transport(error, hide)
             if failure is None:
                 raise
-            # The cause's own text may repeat what we sent, the key included.
+            # The cause's own text may repeat our request, with the key.
             raise failure from None
         finally:
             if watch is not None:
@@ -192,20 +193,20 @@ class HttpClient:
                 await response.aclose()
 
     async def _client(self, url: str) -> Any:
-        """The client for this URL: there is one for each proxy, and one for no proxy."""
+        """The client for this URL. There is one for each proxy, and one for no proxy."""
         if url not in self._proxies:
             self._proxies[url] = _proxy_of(url)
         proxy = self._proxies[url]
         if proxy not in self._clients:
             async with self._opening:
                 if proxy not in self._clients:
-                    # In a thread: the imports and the certificates would hold up all other runs.
+                    # In a thread, because the imports and the certificates would hold up all other runs.
                     self._clients[proxy] = await asyncio.to_thread(_open_client, proxy, self.timeouts.connect)
         return self._clients[proxy]
 
 
 def _open_client(proxy: str, connect: float) -> Any:
-    # A third of a second to import: a server that only plays fake:fake does without.
+    # Imported late: it takes a third of a second, and a server with only fake:fake does not need it.
     import aiohttp
     import httpx
     from httpx_aiohttp import AiohttpTransport
@@ -213,17 +214,17 @@ def _open_client(proxy: str, connect: float) -> Any:
     certificates = httpx.create_ssl_context()
 
     def session() -> aiohttp.ClientSession:
-        # Not trust_env: aiohttp would read ~/.netrc in a thread for each call, and refuse the call
-        # if it names the host (or a default) while we send an Authorization.
+        # Not trust_env: aiohttp would read ~/.netrc in a thread for each call. If that names the host or a default, it
+        # would refuse a call with an Authorization header.
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=certificates),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
     class Transport(AiohttpTransport):
-        """Called without a client of httpx around it, whose redirects, cookies and authentication are not wanted
-        here and cost a tenth of a short run. It hands the body on as aiohttp has it too: each layer that httpx puts
-        around that costs as much as reading a chunk's JSON."""
+        """Is called without httpx's own client. Its redirects, cookies and authentication are not wanted here, and cost
+        a tenth of a short run. It also hands on the body as aiohttp has it, because each layer of httpx around that
+        costs as much as reading a chunk's JSON."""
 
         def __init__(self, **options: Any) -> None:
             super().__init__(**options)
@@ -234,8 +235,8 @@ def _open_client(proxy: str, connect: float) -> Any:
             extensions = {"timeout": {"connect": connect}}
             request = httpx.Request("POST", parsed, headers={**HEADERS, **headers}, content=body, extensions=extensions)
             response = await self.handle_async_request(request)
-            # The attribute is not public, but nothing else leads to aiohttp's response. Where it is missing, the body
-            # comes through httpx, the same but slower, and a test says so.
+            # The attribute is not public, but nothing else leads to aiohttp's response. If it is missing, the body
+            # comes through httpx, the same but slower, and a test fails.
             inner = getattr(response.stream, "_aiohttp_response", None)
             if inner is not None:
                 response.extensions[BODY] = inner.content.iter_any()
@@ -245,7 +246,7 @@ def _open_client(proxy: str, connect: float) -> Any:
 
 
 def _proxy_of(url: str) -> str:
-    """The proxy that the environment wants for this URL, or an empty string."""
+    """The proxy for this URL in the environment, or an empty string."""
     parts = urlsplit(url)
     if not parts.hostname or proxy_bypass(parts.hostname):
         return ""
@@ -255,14 +256,14 @@ def _proxy_of(url: str) -> str:
 
 
 def _reads(response: Any) -> AsyncIterator[bytes]:
-    """The body as it arrives, from aiohttp itself where nothing has to be decoded."""
+    """The body as it arrives. It comes from aiohttp itself if it need not be decoded."""
     encoded = response.headers.get("content-encoding", "identity") != "identity"
     reads: AsyncIterator[bytes] | None = None if encoded else response.extensions.get(BODY)
     return reads if reads is not None else aiter(response.aiter_bytes())
 
 
 async def _is_stream(response: Any, reads: AsyncIterator[bytes], watch: IdleWatch, hide: tuple[str, ...]) -> bool:
-    """Whether the answer is an event stream (else it is one JSON value); ModelError if neither."""
+    """Whether the answer is an event stream. If not, it is one JSON value. Raises ModelError if it is neither."""
     status = response.status_code
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if 200 <= status < 300:
@@ -277,7 +278,8 @@ async def _is_stream(response: Any, reads: AsyncIterator[bytes], watch: IdleWatc
 
 
 async def _start(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
-    """As much of an error's body as comes, up to MAX_ERROR: the status is known and says enough."""
+    """The part of an error's body that comes, up to MAX_ERROR. A missing rest does no harm, since the status is
+    known."""
     body = b""
     try:
         while len(body) < MAX_ERROR and (chunk := await watch.wait(anext(reads, b""))):
@@ -297,7 +299,7 @@ async def _whole(reads: AsyncIterator[bytes], watch: IdleWatch) -> bytes:
 
 
 async def _linger(reads: AsyncIterator[bytes]) -> None:
-    """Read on to the end of the body, briefly; the answer itself is complete, whatever happens."""
+    """Read on to the end of the body for a short time. Ignore all failures, because the answer is complete."""
     try:
         async with asyncio.timeout(LINGER):
             while await anext(reads, b""):

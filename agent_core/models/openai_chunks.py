@@ -1,16 +1,16 @@
-"""From the payloads of a Chat Completions stream to pieces, without any I/O.
+"""Makes pieces of the payloads of a Chat Completions stream, without any I/O.
 
-Providers that call themselves compatible differ in every detail. What is known of them:
+Providers that call themselves compatible differ in every detail. This is known of them:
 
-- `error` may stand in a frame of a 200 answer, also inside a list: it is looked at before `choices`.
-- `choices` may be empty, null or missing, a choice may lack its delta, and usage may be inside it. Of several
-  the one counts whose index is 0, or missing.
-- Usage may come with every chunk: the last one counts, and none is added up.
+- `error` may stand in a frame of a 200 answer, also inside a list. So it is read before `choices`.
+- `choices` may be empty, null or missing. A choice may lack its delta, and usage may stand inside it. Of several
+  choices, the one with index 0 or without an index counts.
+- Usage may come with every chunk. The last one counts; they are not added up.
 - Reasoning comes as `reasoning_content`, as `reasoning`, or as `<think>` at the front of the text.
-- What comes as one JSON completion instead of a stream is read as well. A `message` behind deltas is the same
-  answer once more, and only what it has beyond them counts.
-- The end is said by a finish_reason or by `[DONE]`. A stream without either was cut off.
-- What ended the answer before its end is passed on: `length`, and `content_filter` behind some text.
+- One JSON completion may come instead of a stream, and is read too. A `message` after deltas is the same answer again,
+  and only its rest beyond the deltas counts.
+- A finish_reason or `[DONE]` tells the end. A stream without either was cut off.
+- The reason of an early end is passed on: `length`, and `content_filter` after some text.
 
 Tool calls are put together in tool_deltas.py.
 """
@@ -31,19 +31,21 @@ from agent_core.models.tool_deltas import ToolDeltas
 from agent_core.usage import Usage
 
 MAX_ANSWER = 4_000_000
-"""Characters of one answer: its text, its thinking and its calls' arguments."""
+"""Characters of one answer at most: its text, its thinking and its calls' arguments."""
 
 SAID = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls")
-"""The members of a delta that say something."""
+"""The members of a delta that are part of the answer."""
 
 CUTS: Mapping[str, Literal["length", "filter"]] = {"length": "length", "content_filter": "filter"}
-"""What the reasons to finish mean that are not the model's own."""
+"""The meaning of the finish reasons that are not the model's own."""
 
 
 class ChunkDecoder:
-    """Decodes one answer. `complete` says whether the provider has said that it is whole.
+    """Decodes one answer.
 
-    `hide` holds secrets that must not get into the detail of an error. `origin` marks the calls.
+    - complete: whether the provider has said that the answer is whole
+    - hide: secrets that must not get into the detail of an error
+    - origin: the mark of the model's calls
     """
 
     def __init__(self, *, provider: str, model: str, hide: Collection[str] = (), origin: str = "") -> None:
@@ -57,9 +59,9 @@ class ChunkDecoder:
         self._front: ThinkFilter | None = ThinkFilter()
         self._calls = ToolDeltas(origin)
         self._said = False
-        self._flows = False  # said, and nothing is held back
+        self._flows = False  # the answer has begun, and nothing is held back
         self._size = 0
-        # What came so far, as the provider wrote it; of thinking, what was told of it.
+        # The texts so far as the provider wrote them, but the thoughts as they were given out.
         self._texts: list[str] = []
         self._note = self._texts.append
         self._refusals: list[str] = []
@@ -67,8 +69,8 @@ class ChunkDecoder:
         self._in_deltas = False
 
     def feed(self, payload: bytes) -> list[Piece]:
-        """The pieces of one payload. Raises ModelError for an error frame, for what is no JSON, and for an answer
-        of more than MAX_ANSWER characters."""
+        """The pieces of one payload. Raises ModelError for an error frame, for a payload that is no JSON, and for an
+        answer of more than MAX_ANSWER characters."""
         if self._done:
             return []
         if payload.startswith(b"[") and payload.strip() == b"[DONE]":
@@ -103,10 +105,11 @@ class ChunkDecoder:
         return pieces
 
     def finish(self) -> list[Piece]:
-        """What is left when the stream has ended: text held back, why it was cut if it was, and the usage.
+        """The stream has ended: the pieces that are left. These are text that was held back, the reason of a cut, and
+        the usage.
 
-        Raises ModelError model_bad_answer if the answer is not complete, and model_refused if it was
-        withheld by the provider's content filter.
+        Raises ModelError model_bad_answer if the answer is not complete, and model_refused if the provider's content
+        filter withheld it.
         """
         if not self.complete:
             detail = "the stream ended without finish_reason and without [DONE]"
@@ -137,7 +140,8 @@ class ChunkDecoder:
         return chunk
 
     def _parse_leniently(self, payload: bytes) -> Any:
-        """What orjson refuses though it can be repaired: a lone surrogate, bytes that are no UTF-8."""
+        """Read a payload that orjson refuses but that can be repaired: with a lone surrogate, or with bytes that are no
+        UTF-8."""
         try:
             value = json.loads(payload.decode("utf-8", "replace"))
             return json.loads(well_formed(json.dumps(value, ensure_ascii=False)))
@@ -166,7 +170,7 @@ class ChunkDecoder:
         return pieces
 
     def _snapshot(self, message: Mapping[str, Any]) -> list[Piece]:
-        """What the whole message has beyond that which came before it."""
+        """The pieces of a whole message that did not come before."""
         if not (self._texts or self._refusals or self._thoughts or self._calls):
             return self._delta(message, whole=True)
         pieces: list[Piece] = []
@@ -185,8 +189,8 @@ class ChunkDecoder:
         return pieces
 
     def _beyond(self, before: list[str], whole: str) -> str:
-        """The end of the whole text, which begins with what came before. One that begins otherwise adds nothing to
-        deltas, and where there are none it is a next piece."""
+        """The end of the whole text, without the beginning that came before. If the text begins in another way, it adds
+        nothing to deltas; without deltas it is a next piece."""
         known = "".join(before)
         if whole.startswith(known):
             return whole[len(known) :]
@@ -235,7 +239,7 @@ class ChunkDecoder:
         return [*front.finish()] if front is not None else []
 
     def _usage_of_call(self) -> Usage | None:
-        """The usage that was reported last; None if there is no count in it."""
+        """The usage that was reported last, or None if it has no counts."""
         said = self._usage
         if said is None:
             return None
@@ -253,7 +257,7 @@ class ChunkDecoder:
 
 
 def _only_text(chunk: Mapping[str, Any]) -> str:
-    """The text of a chunk that holds nothing else, which nearly all are; empty for any other."""
+    """The text of a chunk that holds only text, as nearly all do. Empty for any other chunk."""
     choices = chunk.get("choices")
     if chunk.get("usage") or not isinstance(choices, list) or len(choices) != 1:
         return ""
@@ -268,7 +272,7 @@ def _only_text(chunk: Mapping[str, Any]) -> str:
 
 
 def _our_choice(choices: Any) -> Mapping[str, Any] | None:
-    """The choice that is this answer: the one with the index 0 or without any."""
+    """The choice of this answer: the one with index 0, or without an index."""
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and not choice.get("index"):
             return choice
@@ -276,7 +280,7 @@ def _our_choice(choices: Any) -> Mapping[str, Any] | None:
 
 
 def _says(pieces: list[Piece]) -> bool:
-    """Whether there is more than thinking in it."""
+    """Whether the pieces have more than thinking."""
     return any(not isinstance(piece, ThinkingPiece) for piece in pieces)
 
 

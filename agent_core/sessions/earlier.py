@@ -1,7 +1,7 @@
-"""What a session knows of a request that came before, in this process or another.
+"""Finds an earlier request in its session, from this process or another.
 
-A run is stored with the claim of its request (`RunBody.claim`). So a retry of the request finds the run, and with it
-the answer; without one, the run that the retry starts goes on where the other stopped.
+A run is stored with the claim of its request (`RunBody.claim`). So a retry of the request finds the run and its answer.
+If there is no answer, the retry starts a run that goes on where the other stopped.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,11 @@ ANSWERED: dict[str, RunStatus] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Which request is looked for.
+    """The request to look for.
 
-    - key_claim: what the claims of all requests with its key begin with; claim: the whole claim
-    - since: when it began at the earliest, in milliseconds since the epoch
+    - key_claim: the beginning of the claims of all requests with its key
+    - claim: the whole claim
+    - since: a run that began earlier does not count; in milliseconds since the epoch
     - running: the runs under way here
     """
 
@@ -42,7 +43,7 @@ class Search:
 
 
 def earlier_in(entries: Sequence[Entry], wanted: Search, session_id: str) -> EarlierRequest | None:
-    """What became of the request; None if it is not known, or too old. Raises SessionBusy while it is answered."""
+    """The earlier request, or None if it is not known or too old. Raises SessionBusy while it is answered."""
     standing = standing_of(entries)
     found = (run for run in reversed(standing.runs.items()) if run[1].claim.startswith(wanted.key_claim))
     run_id, run = next(found, ("", None))
@@ -60,7 +61,7 @@ def earlier_in(entries: Sequence[Entry], wanted: Search, session_id: str) -> Ear
 
 
 def _answering(entries: Sequence[Entry], standing: Standing, wanted: Search) -> str | None:
-    """The run that answered, before the user said something that the request did not bring; None if none did."""
+    """The run that answered the request, or None. Only runs count that came before the user's next other message."""
     found = None
     for entry in entries:
         body = body_of(entry)
@@ -70,7 +71,7 @@ def _answering(entries: Sequence[Entry], standing: Standing, wanted: Search) -> 
                 break
         elif isinstance(body, EndBody) and body.status in ANSWERED:
             found = entry.run_id
-            # Behind a run that waits for somebody, a later run of the same turn may have answered.
+            # If a run waits for somebody, a later run of the same turn may have answered.
             if body.status not in ("approval", "waiting"):
                 break
     return found

@@ -20,8 +20,8 @@ it back. The store's clock is its own. Only spans of time are compared, never ti
 A renewal looks back before it counts. A process that slept longer than 2L/3 finds its timer due first and would renew
 at once, as if nothing had been missed. So `_renew` calls `_look` first, which ends the runs of before.
 
-The store gives out a cancel of another worker once, with a renewal's answer. So the renewal is a task of its own: it
-is heard also where whoever waited for it has timed out.
+A renewal's answer brings the cancels that other workers have asked for. So the renewal is a task of its own: its answer
+is heard also if whoever waited for it has timed out.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 SIGNING_OFF = 1.0
-"""Seconds for the last word: a server that ends does not wait long, and the lease expires anyway."""
+"""Seconds to sign off at the store. A server that ends does not wait long, and the leases expire anyway."""
 
 
 class Heartbeat:
@@ -45,7 +45,7 @@ class Heartbeat:
     - lease_seconds: the store's lease time; a third of it is the time between two heartbeats
     - busy: whether a run is under way; without one the heart may stop
     - cancel: called for each run that somebody wants cancelled, at each heartbeat until its lease ends
-    - lost: called once when the leases have to be taken for lost
+    - lost: called once when the worker must assume its leases lost
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class Heartbeat:
         self._renewing: set[asyncio.Task[None]] = set()
 
     def check(self) -> None:
-        """Raise LeaseLost where the last good heartbeat is too long ago."""
+        """Raise LeaseLost if the last good heartbeat is too long ago."""
         if monotonic() - self._renewed > self._give_up:
             raise LeaseLost
 
     async def ensure(self) -> None:
-        """See to it that the heart beats. Raises RunError `store_unavailable`."""
+        """Renew now if it is due, and start the heartbeat if it is not running. Raises RunError `store_unavailable`."""
         if monotonic() - self._renewed > self._every:
             await self._renew()
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._beat())
 
     async def aclose(self) -> None:
-        """Stop, and give free what is still held."""
+        """Stop the heartbeat, and release the sessions that are still held."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -100,9 +100,9 @@ class Heartbeat:
     async def _renew(self) -> None:
         began = monotonic()
         self._known = True
-        # Before the heartbeat: where the process was stopped, it would hide that the last one is too long ago.
+        # Look first: if the process was stopped, this renewal would hide that the last one is too long ago.
         self._look()
-        # A cancel is heard also where the answer comes when nobody waits for it any more.
+        # A task of its own, so that a cancel is heard also if nobody waits for the answer any more.
         task = asyncio.get_running_loop().create_task(self._hear())
         self._renewing.add(task)
         task.add_done_callback(self._forget)
@@ -116,10 +116,10 @@ class Heartbeat:
     def _forget(self, task: "asyncio.Task[None]") -> None:
         self._renewing.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits is told; where nobody does, it is not to be reported as forgotten
+            task.exception()  # whoever waits has it; if nobody does, asyncio must not report it as never retrieved
 
     def _look(self) -> None:
-        """Take the leases for lost where the heart should have beaten for too long."""
+        """Assume the leases lost if the heartbeat is running and the last good one is too long ago."""
         beating = self._task is not None and not self._task.done()
         if beating and not self._given_up and monotonic() - self._renewed > self._give_up:
             self._given_up = True

@@ -1,7 +1,7 @@
-"""A typed function becomes a tool: its signature and docstring tell the model how to call it.
+"""Makes a tool of a typed function. Its signature and docstring tell the model how to call it.
 
-The parameters' annotations become the JSON Schema (pydantic makes it, draft 2020-12), the docstring's
-text the tool's description, and its parameter section (Google, NumPy or reST style) the parameters'.
+The parameters' annotations become the JSON Schema; pydantic makes it (draft 2020-12). The docstring's text becomes the
+tool's description. Its section on parameters (Google, NumPy or reST style) becomes theirs.
 """
 
 import asyncio
@@ -36,17 +36,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
-"""Schema keywords whose values are data, in which a member `title` is somebody's own."""
+"""Schema keywords whose values are data. A member `title` in them is no keyword and stays."""
 
 
 class FunctionTool(Generic[P, R]):
-    """A function that a model may call; made by `tool`. It can still be called like the function.
+    """A function that a model may call, made by `tool`. It can still be called like the function.
 
-    `spec`, `approval`, `timeout` (in seconds), `idempotent`, `exclusive` and `repeatable` are those of the
-    protocol `Tool`.
+    `spec`, `approval`, `timeout`, `idempotent`, `exclusive` and `repeatable` are as in the protocol `Tool`.
     """
 
-    # No slots: the object carries the function's __name__, __doc__ and __wrapped__.
+    # No slots, because the object has the function's __name__, __doc__ and __wrapped__.
 
     def __init__(
         self,
@@ -87,11 +86,14 @@ class FunctionTool(Generic[P, R]):
         return f"FunctionTool({self.spec.name!r})"
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> Result:
-        """Validate the arguments (pydantic's lax mode: "3" is an int), call, and make the result (results.py).
+        """Validate the arguments, call the function, and make the result (results.py).
 
-        A synchronous function runs in `threads` with a copy of the context variables, and not at all if the call
-        is cancelled before a thread is free; its result is made there too. Raises ToolError where the arguments do not
-        fit, and where the return value is no JSON; what the function raises is passed on unchanged.
+        Validation is pydantic's lax mode, in which "3" is an int. A synchronous function runs in `threads` with a copy
+        of the context variables, and its result is made there too. If the call is cancelled before a thread is free,
+        the function does not run.
+
+        Raises ToolError if the arguments do not fit, and if the return value is no JSON. What the function raises is
+        passed on unchanged.
         """
         call = self._bind(arguments, context)
         if inspect.iscoroutinefunction(self._function):
@@ -114,8 +116,8 @@ class FunctionTool(Generic[P, R]):
             raise ToolError(f"the tool ran, but what it returned cannot be shown: {error.kind} is no JSON.") from error
 
     def misfits(self, arguments: Mapping[str, Any]) -> Misfits | None:
-        """What of the arguments the function's own types refuse, which may be more than the schema can say; None
-        where they take all of them. Nothing is called but what validates."""
+        """The misfits of the arguments with the function's own types, or None. The types may refuse more than the
+        schema can say. Only validators are called, and not the function."""
         found = self._validated(arguments)
         return found if isinstance(found, Misfits) else None
 
@@ -169,16 +171,16 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function or a bound method: `@tool`, `@tool(timeout=5)` or `tool(thing.method)`.
 
-    - name: what the model calls it; the function's name by default
+    - name: the tool's name for the model; by default the function's name
     - approval: a person must agree before it runs
     - timeout: seconds for one call, None for no limit
-    - idempotent: a call that was cut off by a crash may be run again, with the same idempotency key
-    - exclusive: it stands alone where calls are run side by side
-    - repeatable: it may be called over and over, as one that polls is; it does not trip the guards on repeats
-      and on calls of one tool
+    - idempotent: a call that a crash has cut off may run again, with the same idempotency key
+    - exclusive: no other call of the run runs beside it
+    - repeatable: it may be called any number of times, as a tool that polls is; the guards on repeats and on calls of
+      one tool do not count it
 
-    A parameter annotated ToolContext is filled in and hidden from the model. Raises TypeError for a
-    signature that cannot be described, ValueError for a bad name or timeout.
+    A parameter with the annotation ToolContext is filled in and hidden from the model. Raises TypeError for a signature
+    that cannot be described, ValueError for a bad name or timeout.
     """
     if function is None:
         return partial(FunctionTool, **options)
@@ -187,20 +189,20 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """What a synchronous function returned that is to be awaited in the event loop."""
+    """An awaitable that a synchronous function returned. It must be awaited in the event loop."""
 
     awaitable: Awaitable[Any]
 
 
 def _call(function: Callable[[], Any], context: ToolContext, make: Callable[[Any], Result]) -> Result | _Later:
     context.queued.clear()
-    if context.cancelled.is_set():  # in this order: whoever finds it queued after cancelling can rely on it
+    if context.cancelled.is_set():  # after `clear`: if somebody cancels and still finds it queued, it will not run
         return NOTHING
     try:
         value = function()
         return _Later(value) if inspect.isawaitable(value) else make(value)
     except StopIteration as error:
-        # A future cannot carry a StopIteration: the call would never end.
+        # A future cannot hold a StopIteration, and the call would never end.
         raise RuntimeError("the tool raised StopIteration") from error
 
 
@@ -214,7 +216,7 @@ class _Parameter:
 
 
 def _field_name(index: int) -> str:
-    # Parameters may be called `schema`, `copy` or `_x`, which pydantic refuses as names of fields.
+    # Pydantic refuses fields with some names that parameters may have, such as `schema`, `copy` or `_x`.
     return f"p{index}"
 
 
@@ -240,7 +242,7 @@ def _read_signature(tool_name: str, function: Callable[..., Any]) -> tuple[_Para
 
 
 def _read_hints(tool_name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters' annotations, resolved. The result's is left alone: nothing depends on it."""
+    """The parameters' annotations, resolved. The result's annotation is ignored, because nothing depends on it."""
     inner = inspect.unwrap(function)
     wanted = {name: each for name, each in inspect.get_annotations(inner).items() if name != "return"}
     known = {"ToolContext": ToolContext, **getattr(inner, "__globals__", {})}
@@ -259,7 +261,7 @@ def _is_context(annotation: Any) -> bool:
 
 
 class _Schema(GenerateJsonSchema):
-    # A default that JSON has no form for is left out of the schema, which is no news to anybody.
+    # A default that JSON has no form for is left out of the schema. That needs no warning.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 (pydantic's declaration)
 
 
