@@ -15,19 +15,20 @@ from agent_core.run_input import RunInput
 
 
 class Outside(Protocol):
-    """Who keeps what an ephemeral run leaves, since its own session is forgotten."""
+    """Keeps what is needed of an ephemeral run, because its session is forgotten."""
 
     async def before_calls(self) -> None:
-        """Calls are about to be stored as started. What it raises (RunError) is the run's failure, and none begins."""
+        """Calls are about to be stored as started. If it raises a RunError, the run fails with it and no call
+        begins."""
         ...
 
     async def at_end(self, run: "Run", end: AgentEnd | RunFailed) -> None:
-        """The run has ended, and nobody was told so yet. What it raises makes its end `store_unavailable`."""
+        """The run has ended, and nobody was told so yet. If it raises, the run fails as `store_unavailable`."""
         ...
 
 
 class Run:
-    """One run, from its admission on. `lane` is the engine's own: what it works on."""
+    """One run, from its admission on. `lane` is for the engine only."""
 
     __slots__ = ("lane", "outside")
 
@@ -53,7 +54,7 @@ class Run:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation as it stands; empty until the run has read its session."""
+        """The conversation as it stands. Empty until the run has read its session."""
         return tuple(self.lane.history.messages)
 
     @property
@@ -63,12 +64,12 @@ class Run:
 
     @property
     def answer(self) -> Message | None:
-        """The run's answer, None where it has none (yet)."""
+        """The run's answer, None without one (yet)."""
         return self.lane.answer
 
     @property
     def told(self) -> str:
-        """The id of the earlier run that this one only tells of; empty for any other."""
+        """The id of the earlier run that this one only tells of, empty for every other run."""
         return self.lane.told
 
     @property
@@ -83,7 +84,7 @@ class Run:
 
     @property
     def left_to_client(self) -> tuple[ToolCall, ...]:
-        """Those of them that the client is to carry out."""
+        """The open calls that the client must carry out."""
         history = self.lane.history
         return waiting_for_client(history.messages, self.lane.tools, history.not_the_clients)
 
@@ -93,25 +94,25 @@ class Run:
 
     @property
     def holds(self) -> bool:
-        """Whether it has acquired its session."""
+        """Whether the run has acquired its session."""
         return self.lane.scope.writer is not None
 
     @property
     def row(self) -> int | None:
-        """Which session its events are of, as the store numbers it; None where the store has nothing of it."""
+        """The store's number of the run's session. None if the store has nothing of it."""
         writer, ephemeral = self.lane.scope.writer, self.lane.scope.ephemeral
         return writer.lease.row if writer is not None and writer.lease.head and not ephemeral else None
 
     def snapshot(self) -> tuple[Event, ...]:
-        """The run's events so far, told in few, for a reader that cannot have all of them."""
+        """A few events that tell the run so far, for a reader that cannot have all its events."""
         return snapshot_of(self.lane)
 
     @property
     def stopping(self) -> StopReason | None:
-        """Why it is being stopped, None where it is not."""
+        """Why the run is being stopped, None if it is not."""
         return self.lane.scope.stop.reason
 
     def stop(self, reason: StopReason) -> bool:
-        """Stop it: its model or tool call is cancelled, its calls are paired and it is saved. False where it was
+        """Stop the run: its model or tool call is cancelled, its calls are paired, and it is saved. False if it was
         stopped already."""
         return self.lane.scope.stop.request(reason)

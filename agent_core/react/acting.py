@@ -26,10 +26,10 @@ async def act(lane: Lane, message: Message) -> RunStatus | None:
     None.
 
     The guards see each call once, here: before a person is asked, and whoever runs it. Calls that are cleared to run
-    are stored as started together with the message, so that nobody runs one again after a crash. Where a person must be
-    asked about one call, those beside it wait with it.
+    are stored as started together with the message, so that nobody runs one again after a crash. If a person must be
+    asked about one call, the calls beside it wait too.
 
-    A failing tool is a result. Raises Stopped, or RunError where the store failed: `settle` then answers what is open.
+    A failing tool is a result. Raises Stopped, or RunError if the store fails. Then `settle` answers the open calls.
     """
     blocks = lane.watch.asked(message.tool_calls)
     judged: list[tuple[ToolCall, Verdict]] = []
@@ -39,7 +39,7 @@ async def act(lane: Lane, message: Message) -> RunStatus | None:
             refused.append(make_blocked(lane, message.id, call, blocks[call.id]))
             continue
         verdict = await judge(lane, call)
-        # What is refused and not ours is answered in the same step: a later run would take it for its client's.
+        # A refused call that is not ours is answered in the same step. A later run would take it for its client's call.
         if call.name not in lane.tools and verdict.kind in ("deny", "wrong"):
             refused.append(make_result(lane, message.id, call, _refusal(verdict)))
         else:
@@ -63,9 +63,9 @@ async def act(lane: Lane, message: Message) -> RunStatus | None:
 async def act_again(lane: Lane) -> RunStatus | None:
     """Go on, as `act` does, with the calls that an earlier run left open.
 
-    Run those that a person has approved, those that waited beside them, those that had not started, and those of
-    idempotent tools under the keys that they had. A call that had begun otherwise is interrupted. While one waits for
-    its answer, none runs.
+    Runs calls that a person has approved, calls that waited beside them, and calls that had not started. Runs calls of
+    idempotent tools again, with their old keys. Any other call that had begun is interrupted. No call runs while one
+    waits for its answer.
     """
     history = lane.history
     ours = history.not_the_clients
@@ -96,7 +96,7 @@ def left_waiting(lane: Lane) -> RunStatus | None:
 
 
 def _ask(lane: Lane, judged: Judged) -> list[Interrupt]:
-    """The interrupts for those calls that a person must approve."""
+    """The interrupts of the calls that a person must approve."""
     now, seconds = now_ms(), lane.agent.approval_seconds
     return [
         Interrupt(
@@ -129,7 +129,7 @@ def _entries(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str])
 
 
 def _note(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> None:
-    """These entries are stored: the history has them too."""
+    """The entries are stored, so add them to the history."""
     lane.history.asked.update((interrupt.call_id, interrupt) for interrupt in asked)
     lane.history.started.update(cleared)
     lane.cleared.update(cleared)
@@ -180,17 +180,17 @@ async def settle(lane: Lane, reason: str = "", *, keep_asked: bool = False) -> N
     """Answer every call that this run leaves open, so that the session stays valid. A call that had started was
     interrupted; the others were not run.
 
-    With `keep_asked`, some stay open: those that wait for an operation, and, unless they have begun, those that a
-    person was asked about and those beside them. A failed run must not use up an approval or lose a result.
+    With `keep_asked`, two kinds stay open: calls that wait for an operation; and calls that a person was asked about,
+    with those beside them, unless they have begun. A failed run must not use up an approval or lose a result.
     """
-    await lane.scope.writing.quiet()  # what a call that was cut off has still stored counts
+    await lane.scope.writing.quiet()  # a call that was cut off may still store its result, and that counts
     calls = open_calls(lane.history.messages)
     asked = keep_asked and any(call.id in lane.history.asked for call in calls)
     waiting = {each.call_id for each in lane.history.pending if each.kind == "waiting"} if keep_asked else set()
     for call in calls:
         if call.id in waiting:
             continue
-        # What this run cleared but did not begin is known not to have run; what a lost run cleared is not.
+        # A call that this run cleared but did not begin has not run. Of a lost run's cleared calls nobody knows that.
         begun = call.id in lane.started or (call.id in lane.history.started and call.id not in lane.cleared)
         if begun or not asked:
             result = lane.history.unrun(call, reason, began=begun)

@@ -1,4 +1,4 @@
-"""A change of the session's state: from a call's edit of its copy to what is stored and told."""
+"""Changes of the session's state. A call edits its copy, and a change of the state is made of that."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from agent_core.sessions.state import MOST_PATCHES, as_json, patch_between, same
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEdit:
-    """A call's edit of its copy of the state, which was `before`."""
+    """A call's edit of its copy of the state: the copy `before` and `after` the call."""
 
     before: Any
     after: Any
@@ -22,8 +22,8 @@ class StateEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChange:
-    """The new state, and the patch that leads to it. `whole`: the value is stored, and not the patch. `weight` is
-    that of all patches since the last whole value."""
+    """The new state, and the patch that leads to it. `whole` says that the value is stored and not the patch. `weight`
+    is the weight of all patches since the last whole value."""
 
     value: Any
     patch: Patch
@@ -42,15 +42,16 @@ class StateChange:
 
 
 def change_to(value: Any, history: History) -> StateChange | None:
-    """What makes this JSON value the state of the history, which is left as it is. None where it is that already.
+    """The change that makes this JSON value the history's state, or None if it is so already. Leaves the history as it
+    is.
 
-    A state whose stored changes did not all fit is stored whole, also where it stays the same.
+    If stored changes of the state did not fit, the state is stored whole, even if it stays the same.
     """
     return _change(history.state, value, history.state_patches, anew=history.misfits > 0)
 
 
 def change_behind(first: StateChange | None, value: Any, history: History) -> StateChange | None:
-    """The same, following another change that the history does not have yet."""
+    """As `change_to`, but after another change that the history does not have yet."""
     return change_to(value, history) if first is None else _change(first.value, value, first.weight, anew=False)
 
 
@@ -64,8 +65,6 @@ def _change(old: Any, value: Any, patches: int, *, anew: bool) -> StateChange | 
 
 
 def change_by(edit: StateEdit, history: History) -> StateChange | None:
-    """What an edit changes in the history's state, in which other edits may stand that were made meanwhile.
-
-    Raises ValueError where the state would be too large.
-    """
+    """The change that an edit makes in the history's state. Other edits made meanwhile are kept. Raises ValueError if
+    the state would be too large."""
     return change_to(as_json(merged(edit.before, edit.after, history.state)), history)

@@ -1,7 +1,4 @@
-"""Where a lane's events are made and sent.
-
-Run, lane and time are filled in here and nowhere else.
-"""
+"""Makes a lane's events and sends them. Only this module fills in run, lane and time."""
 
 from collections.abc import Callable
 from time import time_ns
@@ -27,7 +24,7 @@ class Emitter:
         self._send = send
 
     def attach(self, send: Callable[[Event], None]) -> None:
-        """Send the events there from now on."""
+        """Send events with `send` from now on."""
         self._send = send
 
     def make(self, kind: Callable[..., E], /, **members: Any) -> E:

@@ -1,14 +1,13 @@
 """An assistant message while it is being streamed: pieces go in, events of whole blocks come out.
 
-Blocks never interleave, since old clients refuse it: text, thinking and each tool call are started,
-filled and ended one after another. A provider may mix them (arguments of two calls in turn); then the
-blocks behind the open call wait, each with what has come for it, until the call's arguments are a whole
-JSON value or the answer ends. A call without any arguments counts as unfinished until then: they may
-still come.
+Blocks never interleave, because old clients refuse that: text, thinking and each tool call are started, filled and
+ended one after another. A provider may mix them, such as the arguments of two calls. Then the blocks behind the open
+call wait with their pieces. They wait until the call's arguments are a whole JSON value, or the answer ends. A call
+without arguments counts as open until then, because they may still come.
 
-Within one answer an id is one call: a second one under it is dropped, whatever it says. Arguments that are no object
-are shown when they are whole, since clients fail on them: `{}` takes the place of null, of nothing where the call is
-the client's to run, and of any other value there.
+Within one answer an id is one call: a second call with the same id is dropped. Arguments that are no object are shown
+only when they are whole, because clients fail on them. `{}` takes the place of null. In a client's call it also takes
+the place of no arguments and of any other value.
 """
 
 import re
@@ -35,7 +34,7 @@ from agent_core.models.base import ArgumentsPiece, CallPiece, CutPiece, Piece, T
 from agent_core.react.emitter import Emitter
 
 MOST_CALLS = 128
-"""Calls of one answer; more are a model gone wild."""
+"""Calls of one answer at most."""
 
 _TOKENS = re.compile(r'\\.|\\$|["{}\[\]]', re.DOTALL)
 
@@ -62,9 +61,8 @@ class _Thinking:
 
 
 class _Call:
-    """A tool call. `whole` says whether its arguments so far are a complete object or array; each
-    character is looked at once, however many pieces there are. `begins` says whether they begin as an object, None
-    as long as there is nothing but blanks; `shown` whether what has come of them was emitted."""
+    """A tool call. `whole`: its arguments so far are a complete object or array; each character is read once. `begins`:
+    they begin as an object, None while they are blank. `shown`: the arguments so far were emitted."""
 
     __slots__ = (
         "_depth", "_escaped", "_in_string",

@@ -1,4 +1,4 @@
-"""A run's events told in few, for a reader that cannot have all of them."""
+"""Snapshots: a few events that tell a run, for a reader that cannot have all its events."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,14 @@ from agent_core.sizes import size_of_json
 
 
 def snapshot_of(lane: Lane) -> tuple[Event, ...]:
-    """The run's events so far, told in few: its start, the messages as they stand with what the current answer
-    has ended, the session's state where it has one, and the start and the text of the block that is open.
+    """A few events that tell the run so far:
 
-    Before the run has read its session there are no messages to tell.
+    - its start
+    - the messages as they stand, with the ended blocks of the current answer
+    - the session's state, if there is one
+    - the start and the text of the open block
+
+    Before the run has read its session there are no messages.
     """
     messages, opened = list(lane.history.messages), tuple[Event, ...]()
     # An answer that is stored already is in the history.
@@ -28,7 +32,7 @@ def snapshot_of(lane: Lane) -> tuple[Event, ...]:
 
 
 def tell(run_id: str, agent: str, history: History, messages: Sequence[Message] | None = None) -> tuple[Event, ...]:
-    """A run's start and what the session has: its messages (or these) and its state, where there are any."""
+    """A run's start, and the session's messages (or these) and state, if there are any."""
     events: list[Event] = [AgentStart(run_id=run_id, agent=agent)]
     told, state = latest(history.messages if messages is None else messages), history.state
     if told:

@@ -1,8 +1,13 @@
-"""A tool's arguments, filled from the question and from earlier results, for the keyless model.
+"""Arguments of a tool for the keyless model, taken from the question and from earlier results.
 
-A value is sure where it is named for the parameter (`cargo C-001`), is quoted, is a name that follows in, at
-or about, or stands in a result under the parameter's key; else it is a guess. Schemas come from clients: what
-is read of one is capped, its `pattern` is never tried.
+A value is sure in four cases; otherwise it is a guess:
+
+- the question names the parameter in front of it (`cargo C-001`)
+- it is quoted
+- it is a name behind in, at or about
+- a result has it under the parameter's key
+
+Schemas come from clients. So only a part of a large one is read, and its `pattern` is never tried.
 """
 
 import re
@@ -35,12 +40,12 @@ KINDS = {
 }
 
 Key = tuple[str, str]
-"""What a name is about, and how: `voyageNo` is the stem of `voyage`, and `id`."""
+"""The subject of a name, and its role: for `voyageNo` the stem of `voyage`, and `id`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Parameter:
-    """A parameter and its schema, which has no references at its top."""
+    """A parameter. Its schema has no references at the top."""
 
     name: str
     key: Key
@@ -51,8 +56,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where values come from. `said`: the question's words between blanks; `chinese`: its runs of Chinese; `found`: the
-    values of results by key; `taken`: what a text was used for already."""
+    """The sources of values.
+
+    - said: the question's words, between blanks
+    - chinese: its runs of Chinese
+    - values: the values in it
+    - found: the values in results, by key
+    - taken: the texts that were used already, each with its parameter's key
+    """
 
     question: str
     said: str
@@ -77,7 +88,7 @@ def key_of(name: str) -> Key:
 def read_parameters(schema: Mapping[str, Any]) -> list[Parameter]:
     """The first MOST_PARAMETERS parameters of a tool, the required ones first.
 
-    Where all of them are required there may be more, and the tool had better not be called.
+    If all of them are required, there may be more, and the tool should not be called.
     """
     properties, required = properties_in(schema), required_in(schema)
     order = [*dict.fromkeys((*required, *list(properties)[:MOST_PARAMETERS]))][:MOST_PARAMETERS]
@@ -95,7 +106,7 @@ def read_parameters(schema: Mapping[str, Any]) -> list[Parameter]:
 
 
 def read_sources(question: str, results: Sequence[Outcome], before: Sequence[Outcome]) -> Sources:
-    """Read the question, and the latest MOST_RESULTS of the results that are good. `before`: what was called for it."""
+    """Read the question, and the latest MOST_RESULTS good results. `before` are the calls that were made for it."""
     found: dict[Key, list[Any]] = {}
     for result in [each for each in reversed(results) if each.status == "ok"][:MOST_RESULTS]:
         for path, leaf in leaves_of(result.data):
@@ -113,16 +124,19 @@ def read_sources(question: str, results: Sequence[Outcome], before: Sequence[Out
 
 
 def _keys(path: tuple[str, ...], tool: str) -> list[Key]:
-    """`{"contracts": [{"id": …}]}` is a contract's id, and `{"id": …}` of a tool about cargo a cargo's."""
+    """The keys of a value in a result. `{"contracts": [{"id": …}]}` has a contract's id. `{"id": …}` has a cargo's id
+    if the tool's name is about cargo."""
     about, how = key_of(path[-1]) if path else ("", "")
     names = path[-2:-1] or parts_of(tool)
     return [(about, how)] if about or not how else [(key_of(each)[0], how) for each in names]
 
 
 def fill(parameters: Sequence[Parameter], known: frozenset[str], sources: Sources) -> tuple[dict[str, Any], list[str]]:
-    """The arguments that were found, and the names of the required parameters for which nothing sure was: what is
-    there for one of them is a guess. `known` holds the tool's own words, which are no values. A text of the question
-    serves one parameter."""
+    """The arguments that were found, and the names of the required parameters without a sure value.
+
+    Such a parameter has a guess or nothing. `known` are the tool's own words, since they are no values. A text of the
+    question is used for one parameter only.
+    """
     found: dict[str, Any] = {}
     spent: list[Any] = []
     alone = sum(each.required for each in parameters) == 1 and not sources.taken
@@ -147,7 +161,7 @@ def _take(parameter: Parameter, options: Sequence[Any], found: dict[str, Any], s
 
 
 def _options(parameter: Parameter, known: frozenset[str], sources: Sources, alone: bool) -> Iterator[tuple[bool, Any]]:
-    """What may be meant, the best first; and whether it surely is."""
+    """The values that may be meant, the best first, each with whether it is sure."""
     (about, how), schema = parameter.key, parameter.schema
     leaves = [
         leaf for each in ((how, "") if how else ("", "id", "name")) for leaf in sources.found.get((about, each), ())
@@ -178,7 +192,7 @@ def _options(parameter: Parameter, known: frozenset[str], sources: Sources, alon
 
 
 def convert(value: Any, kind: str) -> Any:
-    """The value as a plain JSON type, or None where it cannot be one."""
+    """The value as this JSON type, or None if it cannot be one."""
     if isinstance(value, bool) or kind == "boolean":
         return value if isinstance(value, bool) and kind == "boolean" else None
     if kind in ("integer", "number") and re.fullmatch(r"-?\d{1,18}(?:\.\d{1,18})?", str(value)):

@@ -1,9 +1,9 @@
 """The model behind `fake:demo`: a few questions with known answers, to show what the server does.
 
-Keyless, offline and the same every time. It plays the part of a model that is told what to do: "hello",
-"weather in Paris", "use frontend tool NAME", "slow", "error", "raw please" and "approve email", in
-English or Chinese. Tools are looked for by name among those that a request offers. It runs on the event
-loop and reads what clients send, so whatever it looks at is capped.
+It needs no key and no network, and answers the same every time. It knows "hello", "weather in Paris", "use frontend
+tool NAME", "slow", "error", "raw please" and "approve email", in English and Chinese. It finds its tools by name among
+those that a request offers. It runs on the event loop and reads clients' texts, so it reads only a bounded part of
+each.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ PAUSE = 0.05
 
 SLOW_PIECES, MOST_CITIES, CHARACTERS_A_TOKEN = 40, 4, 4
 LONGEST_WORDWISE = 600
-"""Characters of an answer that come word by word; what is longer comes in pieces as long."""
+"""An answer of up to so many characters comes word by word. A longer one comes in pieces of this length."""
 
 EMAIL = {
     "to": "team@example.com",
@@ -35,7 +35,7 @@ EMAIL = {
     "body": "This mail was written by the demo, and waits for somebody to agree to it.",
 }
 SHORT = r"(?is)\A(?=.{0,24}\Z).*"
-"""Begins the pattern of a word that asks for something only where the message says little more."""
+"""The beginning of a pattern whose word counts only in a short message."""
 
 HELLO = r"(?i)\A\W{0,9}(?:(?:hello|hi|hey)\b|你好|您好)"
 SLOW = SHORT + r"(?:\bslow(?:ly)?\b|慢)"
@@ -51,10 +51,9 @@ Plan = Sequence[Call] | str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoModel:
-    """The model `fake:demo`. It never touches the HTTP client.
+    """The model `fake:demo`. It never uses the HTTP client.
 
-    `pause`: seconds before each piece of a slow answer. The usage that it reports counts four
-    characters as a token.
+    `pause` is in seconds, before each piece of a slow answer. The usage counts four characters as a token.
     """
 
     pause: float = PAUSE
@@ -62,10 +61,7 @@ class DemoModel:
     name: str = field(default="demo", init=False)
 
     async def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:  # noqa: ARG002
-        """Play the part that the last user message asks for.
-
-        Raises ModelError (`model_unreachable`) where that asks for an error.
-        """
+        """Do what the last user message asks for. Raises ModelError (`model_unreachable`) if it asks for an error."""
         scene = _Scene(task=read_task(request.messages), request=request)
         plan, said = _plan_of(scene), 0
         for piece in _answer(scene, plan) if isinstance(plan, str) else _calls(scene, plan):
@@ -78,7 +74,7 @@ class DemoModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scene:
-    """What is asked, and what was offered for it."""
+    """The question, and the request with its tools."""
 
     task: Task
     request: ModelRequest
@@ -88,7 +84,8 @@ class _Scene:
         return chinese if is_chinese(self.task.question) else english
 
     def ask(self, calls: Sequence[Call], labels: Sequence[str]) -> Plan:
-        """The first of the calls that was not made yet, or all where none was; then what came of them."""
+        """The calls that are still to be made, only the first if calls must not run in parallel. After that, a text
+        with their results."""
         offered = {tool.name for tool in self.request.tools if self.request.tool_choice != "none"}
         done = len(self.task.outcomes)
         left = calls[done : done + 1 if self.request.options.parallel_tool_calls is False else None]
@@ -102,7 +99,7 @@ class _Scene:
 
 
 def _plan_of(scene: _Scene) -> Plan:
-    """What the demo does next. A tool that the request insists on is called before anything else."""
+    """The demo's next step. If the request demands a tool, that is called first."""
     if re.search(ERROR, scene.task.question):
         raise ModelError("model_unreachable", detail="the demo was asked for an error")
     plans = (part(scene, match) for pattern, part in PARTS if (match := re.search(pattern, scene.task.question)))
@@ -174,7 +171,7 @@ def _answer(scene: _Scene, answer: str) -> Iterator[TextPiece | ThinkingPiece]:
 
 
 def _calls(scene: _Scene, calls: Sequence[Call]) -> Iterator[CallPiece | ArgumentsPiece]:
-    """The calls, with samples for what the tool requires and the demo does not give."""
+    """The pieces of the calls. A call without arguments gets samples for the tool's required parameters."""
     specs = {tool.name: tool.parameters for tool in scene.request.tools}
     for index, (name, given) in enumerate(calls):
         made = given or sample({"type": "object", **specs[name]}, specs[name])

@@ -1,9 +1,10 @@
 """The keyless model behind `fake:fake`: no network, no key, and the same answer every time.
 
-It takes the tools whose names and descriptions share words with the question, one at a time, and
-leads data from one result to the next call. It knows no tool by name, so it serves anybody's. Like a
-model it may err; unlike one it thinks only before an answer, in one piece, and answers in one piece.
-It runs on the event loop and reads what clients send, so whatever it looks at is capped.
+It calls the tools whose names and descriptions share words with the question, one at a time. It takes data from one
+result to the next call. It knows no tool by name, so it works with anybody's tools. It may be wrong, as a model may be.
+Its thinking comes in one piece before the answer, and its answer in one piece.
+
+It runs on the event loop and reads clients' texts, so it reads only a bounded part of each.
 """
 
 import json
@@ -22,11 +23,11 @@ from agent_core.tools.base import ToolSpec
 
 MOST_TOOLS, LONGEST_DESCRIPTION, NAME_WEIGHT = 48, 800, 2
 SHARE = 0.4
-"""The part of a question's words that a description alone must share with it."""
+"""If a tool's name shares no word with the question, its description must share this part of the question's words."""
 
 
 MOST_TOLD = 12
-"""Results, tools and names that an answer speaks of, the latest of all."""
+"""Results, tools and names in an answer at most, the latest ones."""
 
 FORM = r"[\"“「]([^\"“”「」<\n]{1,80})<[\w ]{1,30}>([^\"“”「」<\n]{0,80})[\"”」]"
 
@@ -43,19 +44,17 @@ CLOSING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeModel:
-    """The model `fake:fake`. It reports no usage and never touches the HTTP client.
+    """The model `fake:fake`. It reports no usage and never uses the HTTP client.
 
-    It looks at the first MOST_TOOLS tools of a request that require fewer than MOST_PARAMETERS arguments.
+    It reads the first MOST_TOOLS tools of a request, and uses those that require fewer than MOST_PARAMETERS arguments.
     """
 
     provider: str = field(default="fake", init=False)
     name: str = field(default="fake", init=False)
 
     async def stream(self, request: ModelRequest, http: HttpClient) -> AsyncGenerator[Piece, None]:  # noqa: ARG002
-        """Ask for one tool, or think once and answer once. Never fails.
-
-        Without tools in the request it says what it has and what is missing.
-        """
+        """Call one tool, or think once and answer once. Never fails. Without tools in the request, the answer tells the
+        results so far and that there may be more."""
         task, tools = read_task(request.messages), request.tools[:MOST_TOOLS]
         choice = Choice(task, tools)
         if call := choice.next_call():
@@ -69,8 +68,13 @@ class FakeModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A tool as it is looked at: the words of its name, with its description, and with its parameters; `needs`
-    are what its required parameters are about."""
+    """A tool of the request, as words.
+
+    - titled: the words of its name
+    - said: these and its description's
+    - known: these and its parameters'
+    - needs: the subjects of its required parameters
+    """
 
     name: str
     titled: frozenset[str]
@@ -80,20 +84,20 @@ class Offer:
     parameters: Sequence[Parameter]
 
     def score(self, asked: frozenset[str], named: frozenset[str]) -> int:
-        """How much the tool is about what is asked; what the question only names counts for little."""
+        """How well the tool fits the question. Words that the question only uses as names count little."""
         by_name = asked & self.titled
         by_text = (asked & self.known) - by_name
         enough = by_name or len(by_text) > 1 or len(by_text) >= SHARE * max(1, len(asked - named))
         return NAME_WEIGHT * len(by_name) + len(by_text) if enough else 0
 
     def provides(self, parameter: Parameter) -> bool:
-        """Whether the tool speaks of the parameter and does not need it itself."""
+        """Whether the tool's words name the parameter, and it does not need the parameter itself."""
         about = frozenset(parameter.key[0].split())
         return bool(about) and about <= self.said and parameter.key[0] not in self.needs
 
 
 class Choice:
-    """Which of the offered tools is next, and with which arguments; and what those were `lacking` that were not."""
+    """Chooses the next call. `lacking` has, for each tool that was tried, the parameters without a value."""
 
     __slots__ = ("_goals", "_offers", "_seen", "_sources", "_task", "lacking")
 
@@ -109,8 +113,8 @@ class Choice:
         self._goals = [each for each in self._offers if scores[each.name] * 2 >= max(1, *scores.values())]
 
     def next_call(self) -> tuple[str, Mapping[str, Any]] | None:
-        """The next call, or None where the question can be answered as far as it ever will be. A first call may speak
-        of what an earlier question found."""
+        """The next call, or None if no call would add to the answer. The first call for a question may use the results
+        of earlier questions."""
         done = self._task.outcomes
         for results in (done,) if done else (done, self._task.earlier):
             self._sources = read_sources(self._task.question, results, done)
@@ -120,10 +124,10 @@ class Choice:
         return None
 
     def _plan(self, offer: Offer) -> tuple[str, Mapping[str, Any]] | None:
-        """The tool's call, or rather than a guess that of one that can provide what it lacks."""
+        """The tool's call. If an argument would be a guess, the call of another tool that can provide it."""
         if offer.name in self._seen:
             return None
-        self._seen.add(offer.name)  # Kept for all goals: each tool is looked at once.
+        self._seen.add(offer.name)  # for all goals: each tool is tried once
         arguments, unsure = fill(offer.parameters, offer.said, self._sources)
         self.lacking[offer.name] = [name for name in unsure if name not in arguments]
         for lacking in [each for each in offer.parameters if each.name in unsure]:
@@ -143,11 +147,10 @@ def _offer(tool: ToolSpec) -> Offer:
 
 
 def answer_of(task: Task, tools: Sequence[ToolSpec], lacking: Mapping[str, Sequence[str]]) -> str:
-    """The answer: what was found, what failed, and in a closing call (no tools) that there may be more.
+    """The answer: the results, the failures, and in a closing call (no tools) that there may be more.
 
-    A form that the instructions give in quotation marks with a place for the result, such as
-    "It is <time>", is used where there is exactly one result. `lacking`: the tools that would help,
-    and what they need to know.
+    The instructions may give a form in quotation marks, such as "It is <time>". It is used if there is exactly one
+    result. `lacking` has the tools that would help, and the parameters that they need.
     """
     chinese = is_chinese(task.question)
     labels = {tool.name: _label(tool, chinese) for tool in tools}
@@ -158,7 +161,7 @@ def answer_of(task: Task, tools: Sequence[ToolSpec], lacking: Mapping[str, Seque
         return NOTHING[chinese].format(", ".join([*labels.values()][:MOST_TOLD]) or "-")
     good = [each for each in task.outcomes if each.status == "ok"]
     bad = [each for each in task.outcomes if each.tool not in {one.tool for one in good}]
-    is_open = not tools and bool(bad or good[-1].data)  # a result that is no mere text may lead further
+    is_open = not tools and bool(bad or good[-1].data)  # a result with data may lead to another call
     form = re.search(FORM, task.instructions[:LONGEST_TEXT])
     if form and len(good) == 1 and not (bad or is_open):
         return form[1] + good[0].told + form[2]
@@ -167,7 +170,7 @@ def answer_of(task: Task, tools: Sequence[ToolSpec], lacking: Mapping[str, Seque
 
 
 def _label(tool: ToolSpec, chinese: bool) -> str:
-    """What the tool does: its description up to a colon, or the half of that in the language; else its name."""
+    """A label for the tool: its description up to a colon, or the half of that in the language; else its name."""
     head, colon, _ = tool.description.lstrip()[:60].replace("：", ":").partition(":")
     halves = [half.strip() for half in head.split("/") if half.strip()] if colon and "\n" not in head else []
     return next((half for half in halves if is_chinese(half) == chinese), halves[0] if halves else _title(tool.name))

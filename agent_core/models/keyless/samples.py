@@ -1,14 +1,14 @@
-"""A value that fits a JSON Schema, as well as can be without knowing what it means.
+"""Sample values for a JSON Schema, for a model that knows only the schema of a tool.
 
-For models that must call a tool of which they know nothing but its schema. Schemas come from clients:
-nothing in one is trusted to be of its right type, `pattern` is never tried, and what is read is capped.
+Schemas come from clients. So every type is checked, only a part of a large schema is read, and `pattern` is never
+tried.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 DEEPEST, MOST_STEPS = 4, 8
-"""How far values are nested, and how many references one value is followed through."""
+"""Levels that a sample is nested at most, and references that are followed for one value."""
 
 MOST_MEMBERS, MOST_ITEMS = 16, 5
 LONGEST_STRING, LONGEST_NAME = 1000, 200
@@ -17,7 +17,8 @@ Schema = Mapping[str, Any]
 
 
 def resolved(schema: Any, root: Schema) -> dict[str, Any]:
-    """The schema that its references and its first alternatives that are not null lead to, with what stands beside."""
+    """The schema with its references and alternatives followed. Of alternatives, the first that is not null counts.
+    Keywords beside them are kept."""
     found: dict[str, Any] = {}
     for _ in range(MOST_STEPS):
         if not isinstance(schema, Mapping):
@@ -44,7 +45,7 @@ def required_in(schema: Schema) -> list[str]:
 
 
 def type_of(schema: Schema) -> str:
-    """The schema's type, the first that is not null where it has several; a text where it says nothing."""
+    """The schema's type. Of several, the first that is not null; `string` if it has none."""
     kinds = [
         each for each in (schema.get("type"), *_listed(schema, "type")) if isinstance(each, str) and each != "null"
     ]
@@ -53,7 +54,7 @@ def type_of(schema: Schema) -> str:
 
 
 def sample(schema: Any, root: Schema, depth: int = DEEPEST) -> Any:
-    """A value for the schema; of an object, its required members."""
+    """A value for the schema. An object gets only its required members."""
     schema = resolved(schema, root)
     for value in [schema[key] for key in ("const", "default") if key in schema] + _listed(schema, "enum"):
         return value

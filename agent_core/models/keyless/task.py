@@ -1,4 +1,4 @@
-"""What a conversation asks of a keyless model: the question, and what came of it so far."""
+"""The task of a keyless model, read from a conversation: the question, and the results so far."""
 
 import json
 import re
@@ -11,14 +11,13 @@ from agent_core.messages import Message, ResultStatus
 from agent_core.models.keyless.words import LONGEST_TEXT, is_chinese
 
 MOST_OUTCOMES = 32
-"""Results that are looked at, the latest of all."""
+"""Results that are read at most, the latest ones."""
 
 LONGEST_JSON, LONGEST_RESULT = 32_000, 2000
-"""Characters of a result or of arguments that are read as JSON, a longer text is just a text; and of a result that an
-answer repeats."""
+"""A text of more characters is not read as JSON; and characters of a result that an answer repeats at most."""
 
 DEEPEST, MOST_LEAVES = 20, 300
-"""How deep, and at how many values of one result, it is looked."""
+"""Levels of a result, and values in it, that are read at most."""
 
 GO_ON = r"(?i)\W*(?:please\W+)?(?:continue|go on|proceed|resume|next|继续|接着)(?:\W+please|吧)?\W*\Z"
 """A message that asks for nothing new."""
@@ -32,12 +31,12 @@ SAID: Mapping[ResultStatus, tuple[str, str]] = {
     "denied": (" was not approved", "未获批准"),
     "not_run": (" was not run", "没有执行"),
 }
-"""What is said of a call in English and in Chinese, behind what it was for."""
+"""The words for each status in English and in Chinese. They stand behind the call's label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A call that was answered. `data` is the result where it is a JSON object or list, else None."""
+    """A call that has its result. `data` is the result if it is a JSON object or list, else None."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -46,7 +45,7 @@ class Outcome:
     data: Any
 
     def line(self, label: str) -> str:
-        """What came of the call, behind the label and in its language."""
+        """The label, the call's status in the label's language, and the result."""
         return f"{label}{SAID[self.status][is_chinese(label)]}: {self.told}"
 
     @property
@@ -62,10 +61,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """The question, what was done about it, and what had been done before it was asked.
+    """The task.
 
-    A call that was never carried out is left out where the user says "continue" behind it: it is asked for again.
-    `instructions` is the text of the system messages, and `calls` holds the ids of all calls.
+    - outcomes: the calls for this question. If the user says "continue" after a call that did not run, it is left out,
+      so that the model asks for it again
+    - earlier: the calls for earlier questions
+    - instructions: the text of the system messages
+    - calls: the ids of all calls
     """
 
     question: str
@@ -75,7 +77,7 @@ class Task:
     calls: frozenset[str]
 
     def free_id(self, name: str, index: int = 0) -> str:
-        """An id that the conversation does not know yet, another for each index; the same for the same conversation."""
+        """A new id for a call. Each index has another, and the same conversation gets the same ids."""
         ids = (f"call_{name}_{index}_{n}" for n in count(len(self.calls)))
         return next(each for each in ids if each not in self.calls)
 
@@ -99,7 +101,7 @@ def read_task(messages: Sequence[Message]) -> Task:
 
 
 def leaves_of(data: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The first values of JSON data in their order, each with the keys that lead to it: none for null."""
+    """The first values in JSON data, in order, each with its path of keys. Nulls are left out."""
     return islice(_leaves(data, (), DEEPEST), MOST_LEAVES)
 
 

@@ -1,8 +1,9 @@
-"""Words and values of a text, for the keyless models: what it is about, and what it names.
+"""Words and values of a text, for the keyless models.
 
 English is compared by stems, Chinese by pairs of neighbouring characters. Nothing here knows any tool.
-Texts come from clients: each is cut to LONGEST_TEXT before it is read, and every repeat that stands
-inside another, or may begin anywhere, is bounded. So no text can hold up the server.
+
+Texts come from clients. So each is cut to LONGEST_TEXT first. Each repetition in a pattern has a bound if it stands in
+another one, or may begin anywhere. So no text can hold up the server.
 """
 
 import re
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 
 LONGEST_TEXT = 2000
-"""Characters that are looked at; the rest of a longer text is not."""
+"""Characters of a text that are read at most."""
 
 MOST_VALUES = 24
-"""Values, and phrases, that are looked at in one text."""
+"""Values of one text at most, and phrases."""
 
 HAN = "㐀-䶿一-鿿"
 
@@ -55,13 +56,13 @@ def is_chinese(text: str) -> bool:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The stems and the pairs of Chinese characters that carry meaning."""
+    """The stems and the pairs of Chinese characters, without stop words."""
     stems = {stem(word) for word in parts_of(text) if word not in STOP_WORDS and not word.isdecimal()}
     return frozenset(stems.union(*({run[i : i + 2] for i in range(max(1, len(run) - 1))} for run in han_runs(text))))
 
 
 def stem(word: str) -> str:
-    """The word without the endings of its forms: `cities` is as `city`, `planned` as `plan`."""
+    """The word without its endings: `cities` and `city` have the same stem, and so have `planned` and `plan`."""
     return re.sub(r"([^lsz])\1$", r"\1", re.sub(r"(?<=\w{3})(?:ies|ing|ed|es|s|e|y)$", "", word))
 
 
@@ -72,13 +73,13 @@ def parts_of(name: str) -> list[str]:
 
 
 def han_runs(text: str) -> list[str]:
-    """The text's Chinese between what says nothing."""
+    """The text's runs of Chinese, without stop words."""
     return re.findall(f"(?:(?![{STOP_CHARACTERS}])[{HAN}])+", re.sub(STOP_PHRASES, " ", text[:LONGEST_TEXT]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """Something that a text names. `cue` is the stem of the word before it, as in `cargo: C-001`; of a phrase its
+    """A value in a text. `cue` is the stem of the word before it, as in `cargo: C-001`. The cue of a phrase is its
     preposition."""
 
     kind: str
@@ -88,8 +89,8 @@ class Value:
 
 
 def values_in(text: str) -> list[Value]:
-    """The first MOST_VALUES values that stand in the text, and as many phrases, in the order of KINDS; a name is a
-    phrase of capitalised words, and those of several words come first."""
+    """The first MOST_VALUES values in the text, and as many phrases, in the order of KINDS. A name has capitalised
+    words; names of several words come first."""
     text = text[:LONGEST_TEXT]
     found = []
     for match in islice(re.finditer(VALUE, text), MOST_VALUES):
@@ -104,7 +105,7 @@ def values_in(text: str) -> list[Value]:
 
 
 def chinese_besides(runs: Sequence[str], known: frozenset[str]) -> list[str]:
-    """What is left of a text's `han_runs` when the words that are `known` are taken away."""
+    """The text's `han_runs` without the `known` words."""
     found = []
     for run in runs[:MOST_VALUES]:
         new = (known.isdisjoint((run[i : i + 2], run[max(0, i - 1) : i + 1])) for i in range(len(run)))

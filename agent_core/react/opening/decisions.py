@@ -61,8 +61,8 @@ def decided(lane: Lane, waiting: Sequence[Interrupt]) -> Decided:
 
 
 def _check_edit(lane: Lane, interrupt: Interrupt, answer: Answer, decision: Decision) -> None:
-    """Raise InvalidRequest, which names the member, if edited arguments do not fit the tool's schema or its own types,
-    which may demand more than a schema can say. That a tool is gone is told when it is called."""
+    """Raise InvalidRequest with the member's name, if edited arguments do not fit the tool's schema or its own types.
+    The types may demand more than a schema can say. A missing tool is told when it is called."""
     spec = next((spec for spec in lane.offered if spec.name == interrupt.name), None)
     if not decision.arguments or spec is None:
         return
@@ -77,7 +77,7 @@ def _own_misfits(lane: Lane, name: str, arguments: dict[str, Any]) -> Misfits | 
     find = getattr(lane.tools.get(name), "misfits", None)  # a user's own Tool need not have it
     try:
         found = None if find is None else find(arguments)
-    except Exception as error:  # of a validator of the user's, which fails again when the tool is called
+    except Exception as error:  # from a user's own validator; it fails again when the tool is called
         logger.debug("the arguments of tool %s could not be checked (%s)", name, type(error).__name__)
         return None
     return found if isinstance(found, Misfits) else None
@@ -95,8 +95,8 @@ def _refusal(misfits: Misfits, path: str) -> InvalidRequest:
 def settled(lane: Lane, messages: Sequence[Message], answers: Decided, *, said: bool) -> list[Message]:
     """Results for the server's open calls behind these messages that will not run.
 
-    With `said`, the person has said something new, which settles what they have not answered. Unless they approve
-    something beside it, nothing runs, not even what was approved before.
+    With `said`, the person has said something new, so interrupts without an answer are settled. If they approve nothing
+    with it, no call runs, not even one that was approved before.
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []

@@ -1,16 +1,16 @@
-"""What a request asks for: the first rule that fits, of those that its messages, placed in the history, allow.
+"""What a request asks for, told by its messages and their places in the history. The first rule that fits counts.
 
-One sentence rules it: what the client shows its user is what the model sees, and nothing that had an effect is done
-again unless the user asked for it.
+Two things hold in all of them. The model sees what the client shows its user. And nothing that had an effect is done
+again, unless the user asked for it.
 
-1. It answers what waits: go on with all answers; what the user says beside them is appended.
-2. It has a new message of the user behind all that the history has of the user: append.
-3. It has one where the history goes on with another message of the user: a branch, from in front of that one.
-4. It ends on a message of the user that says something else now: an edit.
-5. It ends on a new system or developer message: append, and ask.
-6. It brings nothing new: the same request again, or a wish for another answer. Where the run failed, it is gone on
-   with; where something waits, or nobody has seen the end, the client is told what there is; else the answer is made
-   anew.
+1. The request answers calls or interrupts that wait: go on with all answers, and append what the user says beside them.
+2. It has a new message behind all messages of the user in the history: append it.
+3. It has a new message at a place where the history goes on with another message of the user: begin a branch in front
+   of that one.
+4. It ends on a known message of the user with another text: an edit.
+5. It ends on a new system or developer message: append it, and ask the model.
+6. It brings nothing new. It is the same request again, or a wish for another answer. If the run failed, go on with it.
+   If something waits, or nobody has seen the end, tell the client what there is. Else make another answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,21 +23,22 @@ from agent_core.sessions.standing import History, Origin, PastRun
 from agent_core.sessions.tree import Node
 
 DONE = frozenset({"completed", "max_iterations", "approval", "waiting", "client_tools"})
-"""How a run ended that has given what it was asked for."""
+"""The statuses of runs that have done what they were asked for, or wait for somebody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request beside its messages.
+    """A request without its messages.
 
-    - run_id: under which it came
-    - arrived: when it was admitted, in milliseconds since the epoch; `waited` says that another run held the session
-      then
-    - seen: whether somebody has read the end of the run with this id since it was stored
-    - decides: it has answers to what waits; `decided` says that it has answers which were taken before
+    - run_id: the id under which it came
+    - arrived: when it was admitted, in milliseconds since the epoch
+    - waited: another run held the session at that time
+    - seen: tells whether somebody has read the end of the run with this id since it was stored
+    - decides: it has answers to open interrupts
+    - decided: it has answers to known interrupts, also to those that were answered before
     - again: it is known to be the same request as the last one
-    - empty: it has neither messages nor answers, and only wants the agent to go on
-    - places: where each message stands in the client's own list; empty where that is its index
+    - empty: it has no messages and no answers, and only wants the agent to go on
+    - places: each message's index in the client's own list; empty if the indexes are the same
     """
 
     run_id: str = ""
@@ -53,16 +54,19 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """What the input changes. First the history is rewound to the message `rewind` (empty: to its beginning;
-    None: not at all), then the `answers` to the client's calls and what settles the others are appended, and then
-    `messages`, in this order.
+    """The changes that the input makes, in this order:
+
+    - rewind: the message that the history is rewound to; empty for its beginning, None for no rewind
+    - answers: results of the client's calls; they are appended with the results that settle other calls
+    - messages: these are appended then
+
+    And:
 
     - told: nothing changes, and the client is told what there is
-    - opens: a new turn begins: the user has said something new, or wants another answer; not where an earlier request
-      is gone on with
-    - says: it says something new, which ends the wait for what nobody has answered
+    - opens: a new turn begins, because the user has said something new or wants another answer
+    - says: the user has said something new, so open interrupts no longer wait
     - ignored: messages that are passed over, each with its index in the request
-    - origin: where the messages come from
+    - origin: the origin of the messages
     """
 
     rewind: str | None = None
@@ -76,7 +80,7 @@ class Intake:
 
 
 def read_request(history: History, placing: Placing, asked: Asked) -> Intake:
-    """What the request asks for. Raises InvalidRequest for answers that come with an edit."""
+    """Find the rule. Raises InvalidRequest for answers that come with an edit."""
     return _Reader(history, placing, asked).read()
 
 
@@ -124,15 +128,15 @@ class _Reader:
         return self._ask(_before(other), said)
 
     def _branches(self, other: Node) -> bool:
-        """Whether the request goes another way than the history does with this message of the user."""
+        """Whether the request begins a branch in front of this message of the user."""
         run = self.history.runs.get(other.run_id)
         if run is not None and self._was_under_way(run) and self._was_read(other.run_id, run):
             return False  # another reader has asked meanwhile, and has its answer
         return not (self.placing.furthest is not None and self.placing.furthest.by_text) or self._fits_by_text()
 
     def _fits_by_text(self) -> bool:
-        """Whether the user's messages in front of the new ones are all known, and neighbours. Where only texts say
-        so, anything else may be a coincidence."""
+        """Whether the user's messages in front of the new ones are all known, and neighbours in the history. If only
+        texts tell that they are known, anything less may be a coincidence."""
         placing = self.placing
         if placing.ignored:
             return False
@@ -199,7 +203,7 @@ class _Reader:
         return self._intake(rewind=last.node.last_id, messages=rules, opens=True)
 
     def _go_on(self) -> Intake:
-        """From behind the last result, or the question: half an answer is made anew."""
+        """Go on behind the last result, or behind the question. An answer that was cut off is made again."""
         path = self.placing.path
         end = len(path)
         while end and path[end - 1].message.role == "assistant" and not path[end - 1].message.tool_calls:
@@ -214,7 +218,7 @@ class _Reader:
         return self._intake(rewind=rewind, messages=rules)
 
     def _ask(self, rewind: str | None, said: Sequence[Message], of: Node | None = None) -> Intake:
-        """Append what the user has said, or ask the question `of` anew, behind the message `rewind`."""
+        """Behind the message `rewind`, append what the user has said, or ask the question `of` again."""
         path = self.placing.path if rewind is None else self._path_to(rewind)
         if of is not None:
             rules = self._new_rules(path)
@@ -233,7 +237,7 @@ class _Reader:
         return [] if node is None else self.history.tree.nodes(node)
 
     def _shown_again(self) -> str | None:
-        """The end of a path that was rewound away, to be shown again."""
+        """The end of a hidden path that must be shown again, or None."""
         return self.placing.path[-1].last_id if self.placing.hidden else None
 
     def _ends_on_rules(self) -> bool:
@@ -241,8 +245,8 @@ class _Reader:
         return bool(self.placing.rules) and last > max((each.at for each in self.placing.places), default=-1)
 
     def _new_rules(self, path: Sequence[Node]) -> list[Message]:
-        """The system and developer messages of the request that this path does not end on already. They go by their
-        texts: the longest beginning of the request's that equals the last ones of the path is not new."""
+        """The request's new system and developer messages. They are compared by their texts: the longest beginning of
+        the request's that equals the last ones of the path is not new."""
         given = [message for _, message in self.placing.rules]
         if not given:
             return []
@@ -272,15 +276,15 @@ class _Reader:
 
 
 def _before(node: Node) -> str:
-    """The id of the last message in front of this one; empty where it is the first."""
+    """The id of the last message in front of this one, empty if it is the first."""
     return node.parent.last_id if node.parent is not None else ""
 
 
 def _overlap(texts: Sequence[str], stored: Sequence[str]) -> int:
-    """How long the longest beginning of the one is that the other ends on, in linear time (Knuth, Morris, Pratt)."""
+    """The length of the longest beginning of `texts` that `stored` ends on, in linear time (Knuth, Morris, Pratt)."""
     numbers: dict[str, int] = {}
     pattern = [numbers.setdefault(text, len(numbers)) for text in texts]
-    borders = [0]  # of each beginning of the pattern, the longest shorter one that it ends on
+    borders = [0]  # for each beginning of the pattern: the length of the longest shorter beginning that it ends on
     for number in pattern[1:]:
         borders.append(_step(pattern, borders, borders[-1], number))
     known = 0
