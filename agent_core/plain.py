@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -57,6 +58,15 @@ def text_of(value: object) -> str:
     if re.search(f"0x0*{id(value):x}", text, re.IGNORECASE):
         raise NoJson(_name_of(value))
     return text
+
+
+def levels_of(value: object) -> Iterator[list[object]]:
+    """The values at each depth of a JSON value, itself first."""
+    level = [value]
+    while level:
+        yield level
+        inside = [each for each in level if isinstance(each, dict | list)]
+        level = [inner for each in inside for inner in (each.values() if isinstance(each, dict) else each)]
 
 
 class _Fallback:

@@ -13,7 +13,7 @@ from agent_core.sessions.storage import Storage
 from app.agents import ConverterFactory, Roster, check_converters, load
 from app.auth import Authenticate, HostCheck, Keys, check_bind
 from app.cors import Cors
-from app.errors import Answers, install_handlers
+from app.error_handlers import Answers, install_handlers
 from app.health import Health
 from app.housekeeping import Housekeeping
 from app.limits import HeaderLimit

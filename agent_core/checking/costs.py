@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_core.plain import levels_of
+
 DEEPEST = 60
 """The bound of three depths: schemas inside each other; places that check the same value, one through another; and
 levels of a value that a recursive schema checks. The validator needs stack for them. Twice their product is safe, five
@@ -66,7 +68,8 @@ class Cost:
     def of(self, value: Any, characters: int) -> tuple[int, int]:
         """The simple checks of this value, each up to 30 ns; and the places that the validator is in at once.
         `characters` is the length of the value's JSON."""
-        counts = _counts(value, len(self.levels))
+        counts, deepest = [len(level) for level in levels_of(value)], len(self.levels)
+        counts = [*counts[:deepest], sum(counts[deepest:])]  # nothing checks what is deeper
         checks = sum(each * count for each, count in zip(self.levels, counts, strict=False))
         wide = sum(self.wide[: len(counts)]) * (sum(counts) + characters // 50)
         return checks + wide, self.height * min(len(counts), len(self.levels))
@@ -127,18 +130,3 @@ def _below(order: Sequence[Place], above: Mapping[Place, int]) -> dict[Place, in
         if here:
             found[place] = min(MOST, place.again * here)
     return found
-
-
-def _counts(value: Any, deepest: int) -> list[int]:
-    """How many values there are at each depth, down to the deepest that is checked. All deeper values count as one
-    depth more."""
-    counts, level = list[int](), [value]
-    while level:
-        counts.append(len(level))
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-    return [*counts[:deepest], sum(counts[deepest:])]

@@ -4,16 +4,16 @@ It uses aiohttp's transport for httpx. A chunk costs a third of its cost with ht
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass
-from time import monotonic
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from agent_core.aside import Aside
 from agent_core.errors import ModelError
 from agent_core.models.failures import failed_status, failed_transport, secrets_in, snippet
+from agent_core.models.idle_watch import IdleWatch
 from agent_core.models.sse_lines import SseLines, too_long
 
 MAX_ERROR = 64_000
@@ -40,8 +40,6 @@ HEADERS: Final[Mapping[str, str]] = {
 BODY = "ostinato.body"
 """The httpx extension that holds aiohttp's own iterator over a response's body."""
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
@@ -53,72 +51,6 @@ class Timeouts:
 
     connect: float = 10.0
     idle: float = 60.0
-
-
-class IdleWatch:
-    """Ends a wait inside `with watch:` when no data has come for `idle` seconds. Enter and leave it in the same task.
-
-    Such a call is not sent again, because its client has waited so long already.
-
-    One timer serves a whole answer. It is not moved with each chunk: when it fires, it looks at the time of the last
-    one. `rest` stops the clock while the consumer works, because that may be slower than the provider. `start` starts
-    it again.
-    """
-
-    __slots__ = ("_cancelling", "_expired", "_handle", "_idle", "_loop", "_since", "_task")
-
-    def __init__(self, idle: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._idle = idle
-        self._since: float | None = None
-        self._handle: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling = 0
-        self._expired = False
-
-    def start(self) -> None:
-        """Start the clock from zero."""
-        self._since = monotonic()
-        if self._handle is None:
-            self._handle = self._loop.call_later(self._idle, self._look)
-
-    def rest(self) -> None:
-        self._since = None
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-
-    def __enter__(self) -> None:
-        self._task = asyncio.current_task()
-        assert self._task is not None
-        self._cancelling = self._task.cancelling()
-        self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.rest()
-        if not self._expired or self._task is None or kind is not asyncio.CancelledError:
-            return
-        # If a cancel from outside came too, it goes on: the task counts its cancels.
-        if self._task.uncancel() <= self._cancelling:
-            raise ModelError("model_timeout", detail=f"no data for {self._idle:g} s") from None
-
-    async def wait(self, awaitable: Awaitable[T]) -> T:
-        """The awaitable's result. Raises ModelError model_timeout if the time is over before it comes."""
-        with self:
-            return await awaitable
-
-    def _look(self) -> None:
-        self._handle = None
-        if self._since is None or self._task is None:
-            return
-        left = self._since + self._idle - monotonic()
-        if left <= 0:
-            self._expired = True
-            self._task.cancel()
-        else:
-            self._handle = self._loop.call_later(left, self._look)
 
 
 class HttpClient:

@@ -16,7 +16,7 @@ Tool calls are put together in tool_deltas.py.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import orjson
@@ -25,6 +25,7 @@ from agent_core.errors import ModelError
 from agent_core.messages import well_formed
 from agent_core.models.base import ArgumentsPiece, CutPiece, Piece, TextPiece, ThinkingPiece, UsagePiece
 from agent_core.models.failures import failed_frame, snippet
+from agent_core.models.openai_fields import count_in, only_text, our_choice, parts_of, split_content
 from agent_core.models.sse_lines import too_long
 from agent_core.models.think_filter import ThinkFilter
 from agent_core.models.tool_deltas import ToolDeltas
@@ -77,7 +78,7 @@ class ChunkDecoder:
             self._done = self.complete = True
             return []
         chunk = self._parse(payload)
-        if self._flows and (text := _only_text(chunk)):
+        if self._flows and (text := only_text(chunk)):
             self._size = size = self._size + len(text)
             if size > MAX_ANSWER:
                 raise too_long("the answer", MAX_ANSWER, "characters")
@@ -86,7 +87,7 @@ class ChunkDecoder:
         usage = chunk.get("usage")
         if usage and isinstance(usage, dict):
             self._usage = usage
-        choice = _our_choice(chunk.get("choices"))
+        choice = our_choice(chunk.get("choices"))
         if choice is None:
             return []
         pieces = self._choice(choice)
@@ -174,7 +175,7 @@ class ChunkDecoder:
         if not (self._texts or self._refusals or self._thoughts or self._calls):
             return self._delta(message, whole=True)
         pieces: list[Piece] = []
-        thought, said = _split(message.get("content"))
+        thought, said = split_content(message.get("content"))
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if more := self._beyond(self._thoughts, reasoning if isinstance(reasoning, str) else thought):
             pieces.append(ThinkingPiece(more))
@@ -227,7 +228,7 @@ class ChunkDecoder:
             self._front = None
 
     def _parts(self, content: Any, pieces: list[Piece]) -> None:
-        for kind, text in _parts(content):
+        for kind, text in parts_of(content):
             if kind == "thinking":
                 pieces.append(ThinkingPiece(text))
             else:
@@ -243,73 +244,19 @@ class ChunkDecoder:
         said = self._usage
         if said is None:
             return None
-        cached = _count(said.get("prompt_tokens_details"), "cached_tokens")
+        cached = count_in(said.get("prompt_tokens_details"), "cached_tokens")
         counts = {
-            "input_tokens": _count(said, "prompt_tokens"),
-            "output_tokens": _count(said, "completion_tokens"),
-            "total_tokens": _count(said, "total_tokens"),
-            "cached_input_tokens": cached if cached is not None else _count(said, "prompt_cache_hit_tokens"),
-            "reasoning_tokens": _count(said.get("completion_tokens_details"), "reasoning_tokens"),
+            "input_tokens": count_in(said, "prompt_tokens"),
+            "output_tokens": count_in(said, "completion_tokens"),
+            "total_tokens": count_in(said, "total_tokens"),
+            "cached_input_tokens": cached if cached is not None else count_in(said, "prompt_cache_hit_tokens"),
+            "reasoning_tokens": count_in(said.get("completion_tokens_details"), "reasoning_tokens"),
         }
         if all(count is None for count in counts.values()):
             return None
         return Usage(provider=self._provider, model=self._model, **counts)
 
 
-def _only_text(chunk: Mapping[str, Any]) -> str:
-    """The text of a chunk that holds only text, as nearly all do. Empty for any other chunk."""
-    choices = chunk.get("choices")
-    if chunk.get("usage") or not isinstance(choices, list) or len(choices) != 1:
-        return ""
-    choice = choices[0]
-    if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("usage") or choice.get("index"):
-        return ""
-    delta = choice.get("delta")
-    if not isinstance(delta, dict) or len(delta) != 1 or "message" in choice:
-        return ""
-    text = delta.get("content")
-    return text if isinstance(text, str) else ""
-
-
-def _our_choice(choices: Any) -> Mapping[str, Any] | None:
-    """The choice of this answer: the one with index 0, or without an index."""
-    for choice in choices if isinstance(choices, list) else ():
-        if isinstance(choice, dict) and not choice.get("index"):
-            return choice
-    return None
-
-
 def _says(pieces: list[Piece]) -> bool:
     """Whether the pieces have more than thinking."""
     return any(not isinstance(piece, ThinkingPiece) for piece in pieces)
-
-
-def _count(members: Any, name: str) -> int | None:
-    value = members.get(name) if isinstance(members, dict) else None
-    return value if type(value) is int and value >= 0 else None
-
-
-def _parts(content: Any) -> Iterator[tuple[str, str]]:
-    """(`thinking` or `text`, the text) of content as a list of parts, as Mistral sends it."""
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, dict):
-            kind = "thinking" if part.get("type") == "thinking" else "text"
-            yield from ((kind, text) for text in _texts(part.get(kind)))
-
-
-def _split(content: Any) -> tuple[str, str]:
-    """The thinking and the text of a message's content."""
-    if isinstance(content, str):
-        return "", content
-    parts = list(_parts(content))
-    thought, said = ("".join(text for kind, text in parts if kind == wanted) for wanted in ("thinking", "text"))
-    return thought, said
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """The non-empty strings in a string, or in a list of objects with a `text`."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _texts(each.get("text") if isinstance(each, dict) else None)
-    elif value and isinstance(value, str):
-        yield value

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from agent_core.errors import InvalidRequest
-from agent_core.plain import json_of
+from agent_core.plain import json_of, levels_of
 from agent_core.sessions.patches import Misfit, Patch, Patched
 
 LARGEST_STATE = 256 * 1024
@@ -44,17 +44,14 @@ def as_json(value: Any) -> Any:
     if len(text) > LARGEST_STATE:
         raise StateTooLarge(len(text))
     made = orjson.loads(text)
-    if text.count(b"[") + text.count(b"{") > DEEPEST_STATE and _depth(made) > DEEPEST_STATE:
+    brackets = text.count(b"[") + text.count(b"{")
+    if brackets > DEEPEST_STATE and sum(map(_has_inside, levels_of(made))) > DEEPEST_STATE:
         raise ValueError(f"the session's state is nested more than {DEEPEST_STATE} levels deep")
     return made
 
 
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level := [each for each in level if isinstance(each, dict | list)]:
-        depth += 1
-        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
-    return depth
+def _has_inside(level: list[object]) -> bool:
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def copy_of(value: Any) -> Any:

@@ -5,8 +5,7 @@ def read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The description of the function, and that of each parameter."""
     if not text:
         return "", {}
-    from docstring_parser import parse  # Imported late: most of a program's start-up is imports.
-    from docstring_parser.common import DocstringParam, ParseError
+    from docstring_parser import DocstringParam, ParseError, parse  # late: most of a program's start-up is imports
 
     try:
         parsed = parse(text)

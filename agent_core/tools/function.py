@@ -13,30 +13,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial, update_wrapper
-from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUserError
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import ErrorDetails, SchemaError
+from pydantic import BaseModel, ValidationError
 
 from agent_core.context import ToolContext
 from agent_core.errors import ToolError
 from agent_core.plain import BETTER, NoJson
 from agent_core.tools.base import NAME_PATTERN, Result, ToolSpec
-from agent_core.tools.complaints import MOST, Complaint, Misfits, not_a_parameter
+from agent_core.tools.complaints import Misfits
 from agent_core.tools.docstrings import read_docstring
 from agent_core.tools.results import NOTHING, result_from
+from agent_core.tools.signature import describe, explain, field_name, read_signature
 
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
-"""Schema keywords whose values are data. A member `title` in them is no keyword and stays."""
 
 
 class FunctionTool(Generic[P, R]):
@@ -68,9 +61,9 @@ class FunctionTool(Generic[P, R]):
             raise ValueError(f"tool {name}: timeout is {timeout}, but it must be more than 0 seconds, or None")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"tool {name}: a generator cannot be a tool, because a tool gives one result: return it")
-        self._signature = _read_signature(name, function)
+        self._signature = read_signature(name, function)
         description, described = read_docstring(inspect.getdoc(function) or "")
-        self._model, schema = _describe(name, self._signature, described)
+        self._model, schema = describe(name, self._signature, described)
         self.spec = ToolSpec(name=name, description=description, parameters=schema)
         self.approval = approval
         self.timeout = timeout
@@ -125,7 +118,7 @@ class FunctionTool(Generic[P, R]):
         try:
             return self._model.model_validate(dict(arguments))
         except ValidationError as error:
-            return _explain(error, [each.name for each in self._signature if not each.is_context])
+            return explain(error, [each.name for each in self._signature if not each.is_context])
 
     def _bind(self, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
         validated = self._validated(arguments)
@@ -134,7 +127,7 @@ class FunctionTool(Generic[P, R]):
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for index, parameter in enumerate(self._signature):
-            value = context if parameter.is_context else getattr(validated, _field_name(index))
+            value = context if parameter.is_context else getattr(validated, field_name(index))
             if parameter.positional:
                 positional.append(value)
             else:
@@ -204,119 +197,3 @@ def _call(function: Callable[[], Any], context: ToolContext, make: Callable[[Any
     except StopIteration as error:
         # A future cannot hold a StopIteration, and the call would never end.
         raise RuntimeError("the tool raised StopIteration") from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parameter:
-    name: str
-    annotation: Any
-    default: Any
-    positional: bool
-    is_context: bool
-
-
-def _field_name(index: int) -> str:
-    # Pydantic refuses fields with some names that parameters may have, such as `schema`, `copy` or `_x`.
-    return f"p{index}"
-
-
-def _read_signature(tool_name: str, function: Callable[..., Any]) -> tuple[_Parameter, ...]:
-    hints = _read_hints(tool_name, function)
-    found = []
-    for index, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise TypeError(f"tool {tool_name}: {parameter} cannot be described to a model: name each parameter")
-        if index == 0 and name in ("self", "cls") and name not in hints:
-            raise TypeError(f"tool {tool_name}: it has the parameter {name!r}: use tool(thing.method) on an object")
-        annotation = hints.get(name, Any)
-        found.append(
-            _Parameter(
-                name=name,
-                annotation=annotation,
-                default=parameter.default,
-                positional=parameter.kind is parameter.POSITIONAL_ONLY,
-                is_context=_is_context(annotation),
-            )
-        )
-    return tuple(found)
-
-
-def _read_hints(tool_name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """The parameters' annotations, resolved. The result's annotation is ignored, because nothing depends on it."""
-    inner = inspect.unwrap(function)
-    wanted = {name: each for name, each in inspect.get_annotations(inner).items() if name != "return"}
-    known = {"ToolContext": ToolContext, **getattr(inner, "__globals__", {})}
-    try:
-        return get_type_hints(SimpleNamespace(__annotations__=wanted), known, known, include_extras=True)
-    except NameError as error:
-        raise TypeError(f"tool {tool_name}: an annotation cannot be resolved: {error}") from error
-
-
-def _is_context(annotation: Any) -> bool:
-    if get_origin(annotation) is Annotated:
-        return _is_context(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return any(_is_context(each) for each in get_args(annotation))
-    return annotation is ToolContext
-
-
-class _Schema(GenerateJsonSchema):
-    # A default that JSON has no form for is left out of the schema. That needs no warning.
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 (pydantic's declaration)
-
-
-def _describe(
-    tool_name: str, signature: tuple[_Parameter, ...], described: Mapping[str, str]
-) -> tuple[type[BaseModel], dict[str, Any]]:
-    fields: dict[str, Any] = {}
-    for index, parameter in enumerate(signature):
-        if not parameter.is_context:
-            fields[_field_name(index)] = _field(parameter, described.get(parameter.name, ""))
-    try:
-        model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
-        schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
-    except (PydanticUserError, SchemaError) as error:
-        reason = str(error).split("\n", 1)[0]
-        raise TypeError(f"tool {tool_name}: its parameters cannot be described as JSON Schema: {reason}") from error
-    schema.setdefault("properties", {})
-    tidy: dict[str, Any] = _without_titles(schema)
-    return model, tidy
-
-
-def _field(parameter: _Parameter, description: str) -> tuple[Any, Any]:
-    annotation = parameter.annotation
-    options: dict[str, Any] = {"alias": parameter.name}
-    if isinstance(parameter.default, FieldInfo):
-        annotation = Annotated[annotation, parameter.default]
-    own = [each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, FieldInfo)]
-    if description and not any(each.description for each in own):
-        options["description"] = description
-    if parameter.default is not inspect.Parameter.empty and not isinstance(parameter.default, FieldInfo):
-        options["default"] = parameter.default
-    return annotation, Field(**options)
-
-
-def _without_titles(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: value if key in DATA_KEYWORDS else _without_titles(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
-
-
-def _explain(error: ValidationError, names: list[str]) -> Misfits:
-    errors = error.errors(include_url=False)
-    return Misfits([_complaint(each, names) for each in errors[:MOST]], len(errors[MOST:]))
-
-
-def _complaint(error: ErrorDetails, names: list[str]) -> Complaint:
-    path = error["loc"]
-    if error["type"] == "missing":
-        return Complaint(path=path, expected="is required")
-    if error["type"] == "extra_forbidden":
-        return Complaint(path=path, expected=not_a_parameter(names, inside=len(path) > 1))
-    return Complaint(path=path, expected=error["msg"], given=error["input"])

@@ -23,14 +23,13 @@ from agent_core.errors import (
     SessionBusy,
 )
 from agent_core.events import RunFailed
+from app.error_handlers import Answers, install_handlers
 from app.errors import (
     STATUS,
-    Answers,
     BodyTooLarge,
     Forbidden,
     NotFound,
     Unauthorized,
-    install_handlers,
     run_error_answer,
 )
 
@@ -166,7 +165,7 @@ async def test_the_unexpected_is_logged_with_its_request_id_and_not_told(caplog:
     with caplog.at_level(logging.ERROR):
         response = await answer_to(RuntimeError("the secret"))
     assert "the secret" not in response.text
-    record = next(each for each in caplog.records if each.name == "app.errors")
+    record = next(each for each in caplog.records if each.name == "app.error_handlers")
     assert shape(response)["request_id"] in record.getMessage()
     assert record.exc_info is not None
 

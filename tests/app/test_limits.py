@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse, Response
 
-from app.errors import Answers, install_handlers
+from app.error_handlers import Answers, install_handlers
 from app.limits import read_json_body, read_lines
 
 LIMIT = 1000

@@ -10,7 +10,8 @@ import pytest
 
 from agent_core.errors import ModelError
 from agent_core.models import http as module
-from agent_core.models.http import HttpClient, IdleWatch, Timeouts
+from agent_core.models.http import HttpClient, Timeouts
+from agent_core.models.idle_watch import IdleWatch
 from tests.scripted import Reply, Script, ScriptedUpstream, Step, answer, done, error, refuse_port, says, sse, text
 
 PATIENT = Timeouts(idle=10)
