@@ -14,7 +14,7 @@ class Channel:
     """A bounded queue of events: one writer and one reader in one event loop. The run waits for a slow reader."""
 
     attended = True
-    end = 0
+    next_number = 0
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import Forbidden, Refusal, Unauthorized, refuse
+from app.errors import Forbidden, Refusal, Unauthorized, refused
 
 LOCAL_USER = "local"
 """The user of every request on a server without keys."""
@@ -124,7 +124,7 @@ class Authenticate:
             try:
                 user = self.keys.user_of(Headers(scope=scope).get("authorization"))
             except Unauthorized as refusal:
-                await refuse(scope, refusal)(scope, receive, send)
+                await refused(scope, refusal)(scope, receive, send)
                 return
             scope.setdefault("state", {})["user_id"] = user
         await self.app(scope, receive, send)
@@ -147,7 +147,7 @@ class HostCheck:
         if scope["type"] == "http" and scope["path"] not in PROBES:
             refusal = self.judge(Headers(scope=scope))
             if refusal is not None:
-                await refuse(scope, refusal)(scope, receive, send)
+                await refused(scope, refusal)(scope, receive, send)
                 return
         await self.app(scope, receive, send)
 

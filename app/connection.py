@@ -33,7 +33,7 @@ class Connection(HttpToolsProtocol):
     request_seconds = REQUEST_SECONDS
     _deadline: asyncio.TimerHandle | None = None
     _moved = False
-    _aside = 0
+    _bodiless = 0
     _earlier: tuple[RequestResponseCycle, ...] = ()
 
     def connection_made(self, transport: Any) -> None:
@@ -50,8 +50,8 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._moved = False
         super().data_received(data)
-        self._aside = 0 if self._moved else self._aside + len(data)
-        if self._aside > LARGEST_HEAD and not self.transport.is_closing():
+        self._bodiless = 0 if self._moved else self._bodiless + len(data)
+        if self._bodiless > LARGEST_HEAD and not self.transport.is_closing():
             self._refuse()
 
     def on_message_begin(self) -> None:

@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import Refusal, refuse
+from app.errors import Refusal, refused
 
 METHODS = ("GET", "HEAD", "POST", "PATCH", "DELETE")
 
@@ -36,7 +36,7 @@ class Cors(CORSMiddleware):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "OPTIONS" and not _may_repeat(Headers(scope=scope)):
-            answer = refuse(
+            answer = refused(
                 scope, Refusal(f"A list of at most {LONGEST} characters of header names is needed.", param=ASKED)
             )
             await answer(scope, receive, send)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_core.errors import Code, InvalidRequest, QueueFull, RunError, SessionBusy
-from app.errors import Refusal, error_answer, refuse, request_id, run_error_answer
+from app.errors import Refusal, error_answer, refused, request_id, run_error_answer
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def install_handlers(app: FastAPI) -> None:
 
 async def _on_refusal(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, Refusal)
-    return refuse(request.scope, exc)
+    return refused(request.scope, exc)
 
 
 async def _on_invalid_request(request: Request, exc: Exception) -> Response:

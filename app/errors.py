@@ -168,7 +168,7 @@ def run_error_answer(scope: MutableMapping[str, Any], error: RunError | RunFaile
     return error_answer(scope, error.code, error.message, param=param, retry_after=retry_after)
 
 
-def refuse(scope: MutableMapping[str, Any], refusal: Refusal) -> Response:
+def refused(scope: MutableMapping[str, Any], refusal: Refusal) -> Response:
     """The response to a Refusal, for middleware, which exception handlers do not reach."""
     return error_answer(
         scope, refusal.code, refusal.message, param=refusal.param, status=refusal.status, headers=refusal.headers

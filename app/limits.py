@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_core.aside import Aside
-from app.errors import BodyTooLarge, HeadersTooLarge, Refusal, WrongContentType, refuse
+from app.errors import BodyTooLarge, HeadersTooLarge, Refusal, WrongContentType, refused
 
 LINES = frozenset({"application/x-ndjson", "application/jsonl"})
 """Never text/plain: a page of a foreign origin may send that without a CORS preflight."""
@@ -31,7 +31,7 @@ class HeaderLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = _too_many(scope["headers"]) if scope["type"] == "http" else None
-        await (self.app if refusal is None else refuse(scope, refusal))(scope, receive, send)
+        await (self.app if refusal is None else refused(scope, refusal))(scope, receive, send)
 
 
 def _too_many(headers: list[tuple[bytes, bytes]]) -> HeadersTooLarge | None:

@@ -15,8 +15,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.aside import SMALL
 from app.connection import TRANSPORT
+from app.runs.framing import Rejoin, Wire, fed
 from app.runs.run import Attached
-from app.runs.wire import Rejoin, Wire, fed
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,9 @@ async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | No
                 yield piece
         ended = not events and missed is None
         weight = source.weight
-        made = wire.end() if ended else wire.feed(events) if weight <= SMALL else await fed(wire, events, weight, aside)
+        made = (
+            wire.finish() if ended else wire.feed(events) if weight <= SMALL else await fed(wire, events, weight, aside)
+        )
         for piece in pieces(made):
             yield piece
         served.since = monotonic()

@@ -74,7 +74,7 @@ class Collected:
 
     full = False
     attended = True
-    end = 0
+    next_number = 0
 
     def __init__(self, events: list[Event]) -> None:
         self.emit = events.append

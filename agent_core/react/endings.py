@@ -27,7 +27,7 @@ def end_entry(lane: Lane, end: End) -> Entry:
         status=status,
         code=code,
         at=now_ms(),
-        last=scope.sink.end,
+        last=scope.sink.next_number,
         unread=not scope.sink.attended,
         tokens=scope.tokens,
         seconds=round(monotonic() - scope.began, 6),

@@ -39,7 +39,7 @@ class Sink(Protocol):
         ...
 
     @property
-    def end(self) -> int:
+    def next_number(self) -> int:
         """The number that the next event gets, 0 where events are not numbered."""
         ...
 
@@ -53,7 +53,7 @@ class Nowhere:
 
     full = False
     attended = True
-    end = 0
+    next_number = 0
 
     def emit(self, event: Event) -> None:
         pass

@@ -22,7 +22,7 @@ from agent_core.names import SESSION_ID
 from app.agents import Roster, load
 from app.command.approvals import Answer, Interrupt, ask_about, in_words, interrupts_in, is_approval
 from app.command.screen import Screen
-from app.command.server_client import Failure, Frame, Here, Partner, Server
+from app.command.server_client import Failure, Frame, Here, Partner, ServerClient
 from app.errors import NotFound
 from app.settings import Settings, read_settings
 from app.telemetry import configure_logging
@@ -156,7 +156,7 @@ def open_chat(
             runner.run(partner.aclose())
 
 
-def _server(url: str, agent: str | None, session: str, key: str) -> Server:
+def _server(url: str, agent: str | None, session: str, key: str) -> ServerClient:
     base = url.rstrip("/").removesuffix("/agui")
     path = "/agui" if agent is None else f"/agui/{quote(agent, safe='')}"
     # Ctrl-C is a disconnect, and the answer is not wanted then.
@@ -167,7 +167,7 @@ def _server(url: str, agent: str | None, session: str, key: str) -> Server:
         http = httpx.AsyncClient(headers=headers, timeout=TIMEOUT)
     except (ValueError, ImportError) as error:
         raise ChatError(f"The key or the proxy settings cannot be used: {type(error).__name__}.") from None
-    return Server(url=base + path, http=http, session=session)
+    return ServerClient(url=base + path, http=http, session=session)
 
 
 def _here(target: str | None, name: str | None, session: str | None, runner: asyncio.Runner) -> Here:

@@ -14,8 +14,8 @@ from agent_core.errors import CoreError, InvalidRequest, RunError, SessionBusy
 from agent_core.messages import Message, new_id
 from agent_core.run_input import RunInput
 from app.agents import ConverterFactory
+from converters.agui.answers import answers_of
 from converters.agui.dialect import Dialect
-from converters.agui.resume import answers_of
 from converters.agui.stream import AguiStream
 
 LARGEST_FRAME = 8_000_000
@@ -48,7 +48,7 @@ class Partner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ServerClient:
     """An agent behind `POST /agui/{agent}`; `url` is that address."""
 
     url: str

@@ -26,9 +26,9 @@ from app.runs.reattach import reattach
 from app.runs.respond import batches_of, events_of, failed_at_once, on_disconnect_of, streamed
 from app.runs.run import Attached, Manner, OnDisconnect, ServedRun
 from app.services import services_of
+from converters.agui.answers import answers_of
 from converters.agui.dialect import Dialect
 from converters.agui.interrupts import interrupt_of, interrupts_of
-from converters.agui.resume import answers_of
 from converters.agui.stream import AguiStream
 from converters.fields import flag_at, text_at
 from converters.parsing import read_object

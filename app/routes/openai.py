@@ -168,7 +168,7 @@ async def _whole(request: Request, asked: ChatRequest, attached: Attached, conve
     async with aclosing(batches_of(request, attached)) as batches:
         async for events in batches:
             answer.feed(events)
-    answer.end()
+    answer.finish()
     attached.leave()
     if answer.failure is not None:
         return run_error_answer(request.scope, answer.failure)

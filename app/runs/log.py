@@ -113,7 +113,7 @@ class Log:
         return self._first + len(self._events)
 
     @property
-    def end(self) -> int:
+    def next_number(self) -> int:
         """The number of the event that comes next."""
         return self.count + 1
 

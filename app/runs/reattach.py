@@ -15,10 +15,10 @@ from agent_core.errors import HeldElsewhere, InvalidRequest
 from agent_core.names import SessionKey
 from agent_core.stored import StoredRun
 from app.errors import RETRY_SECONDS, error_answer
+from app.runs.framing import fed
 from app.runs.respond import agui_response
 from app.runs.run import Attached, ServedRun
 from app.runs.source import Snapshot
-from app.runs.wire import fed
 from app.services import services_of
 from app.sse import HEADERS, pieces
 from converters.agui.decode import AguiRequest

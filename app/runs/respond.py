@@ -16,8 +16,8 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
 from agent_core.events import Event, RunFailed
 from app.errors import run_error_answer
+from app.runs.framing import fed
 from app.runs.run import Attached, OnDisconnect, ServedRun
-from app.runs.wire import fed
 from app.services import services_of
 from app.sse import RunStream
 from converters.agui.stream import AguiStream

@@ -8,8 +8,8 @@ from converters.agui.activity import Activity
 from converters.agui.blocks import Reasoning, Text, ToolCalls
 from converters.agui.custom import Customs
 from converters.agui.interrupts import Interrupts
+from converters.agui.lifecycle import Lifecycle
 from converters.agui.raw import Raw
-from converters.agui.run import Run
 from converters.agui.snapshots import Messages, StateSync
 from converters.agui.tool_results import ToolResults
 from converters.agui.usage import TokenUsage
@@ -22,7 +22,7 @@ def converters(
     """The converters of one reader, RAW last. A user's own go in front of them, so they win. `reasoning` says that the
     reader has shown that it takes `reasoning` messages."""
     return [
-        Run(thread_id, run_id, parent_run_id),
+        Lifecycle(thread_id, run_id, parent_run_id),
         Text(),
         Reasoning(),
         ToolCalls(),

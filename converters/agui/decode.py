@@ -18,10 +18,10 @@ from agent_core.errors import InvalidRequest
 from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.run_input import RunInput
 from agent_core.tools.base import ToolSpec
+from converters.agui.answers import answers_of
 from converters.agui.dialect import Dialect, client_word
 from converters.agui.lenient import tidy
 from converters.agui.messages_in import to_messages
-from converters.agui.resume import answers_of
 from converters.parsing import invalid, read_object, shorten, step
 from converters.tools import once_each, spec_of
 

@@ -28,7 +28,7 @@ def _members(message: Message) -> Iterator[Members]:
     elif message.role == "tool":
         yield _result(message)
     elif message.role == "user":
-        yield _named(message, content_of(message.content))
+        yield _named(message, to_content(message.content))
     else:
         yield _named(message, message.text)
 
@@ -56,7 +56,7 @@ def _result(message: Message) -> Members:
         "id": message.id,
         "role": "tool",
         "toolCallId": message.tool_call_id or "",
-        "content": content_of(message.content),
+        "content": to_content(message.content),
     }
     if message.status != "ok":
         members["error"] = message.text
@@ -71,7 +71,7 @@ def edited(arguments: Members) -> Members:
     return {"editedArguments": arguments, "metadata": {"editedArguments": arguments}}
 
 
-def content_of(content: str | tuple[Part, ...]) -> str | list[Members]:
+def to_content(content: str | tuple[Part, ...]) -> str | list[Members]:
     """A message's content as AG-UI has it."""
     if isinstance(content, str):
         return content

@@ -8,7 +8,7 @@ from agent_core.events import AgentEnd, AgentStart, Event, RunFailed
 from converters.agui.concerns import converters as standard
 from converters.agui.dialect import Dialect
 from converters.agui.ids import WHOLE, id_line
-from converters.agui.run import failed, started
+from converters.agui.lifecycle import failed, started
 from converters.agui.stream_order import Order, State
 from converters.chain import Chain, Checked, Converter
 
@@ -109,7 +109,7 @@ class AguiStream:
             out.insert(-1, id_line(number, WHOLE))
         return b"".join(out)
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Call this when no more events come. Without a terminal event so far, it gives RUN_ERROR `internal`, because
         clients take a stream that only stops for a success."""
         return b"" if self.finished else b"".join(self._break_off(self._number + 1))

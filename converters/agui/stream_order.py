@@ -51,43 +51,43 @@ MAY_FOLLOW: Mapping[State, frozenset[Act]] = {
 }
 
 
-class Rule(NamedTuple):
-    """A kind of frame: its effect, its kind of block, and the name under which its ids have owners."""
+class FrameKind(NamedTuple):
+    """A kind of frame: what it does, its kind of block, and the name under which its ids have owners."""
 
     act: Act
     block: str = ""
     owned_as: str = ""
 
 
-RULES: Mapping[str, Rule] = {
-    "RUN_STARTED": Rule(Act.BEGIN),
-    "RUN_FINISHED": Rule(Act.FINISH),
-    "RUN_ERROR": Rule(Act.FINISH),
-    "TEXT_MESSAGE_START": Rule(Act.OPEN, "text", "message"),
-    "TEXT_MESSAGE_CONTENT": Rule(Act.CONTINUE, "text", "message"),
-    "TEXT_MESSAGE_END": Rule(Act.CLOSE, "text", "message"),
-    "TOOL_CALL_START": Rule(Act.OPEN, "call", "call"),
-    "TOOL_CALL_ARGS": Rule(Act.CONTINUE, "call", "call"),
-    "TOOL_CALL_END": Rule(Act.CLOSE, "call", "call"),
-    "REASONING_MESSAGE_START": Rule(Act.OPEN, "reasoning", "reasoning"),
-    "REASONING_MESSAGE_CONTENT": Rule(Act.CONTINUE, "reasoning", "reasoning"),
-    "REASONING_MESSAGE_END": Rule(Act.CLOSE, "reasoning", "reasoning"),
-    "REASONING_START": Rule(Act.OPEN, "span", "reasoning"),
-    "REASONING_END": Rule(Act.CLOSE, "span", "reasoning"),
-    "STEP_STARTED": Rule(Act.OPEN, "step"),
-    "STEP_FINISHED": Rule(Act.CLOSE, "step"),
-    "SUBAGENT_STARTED": Rule(Act.OPEN, "subagent"),
-    "SUBAGENT_FINISHED": Rule(Act.CLOSE, "subagent"),
-    "SUBAGENT_ERROR": Rule(Act.CLOSE, "subagent"),
-    "TOOL_CALL_RESULT": Rule(Act.TELL, owned_as="message"),
-    "STATE_SNAPSHOT": Rule(Act.TELL),
-    "STATE_DELTA": Rule(Act.TELL),
-    "MESSAGES_SNAPSHOT": Rule(Act.TELL),
-    "ACTIVITY_SNAPSHOT": Rule(Act.TELL),
-    "ACTIVITY_DELTA": Rule(Act.TELL),
-    "REASONING_ENCRYPTED_VALUE": Rule(Act.TELL),
-    "RAW": Rule(Act.TELL),
-    "CUSTOM": Rule(Act.TELL),
+KINDS: Mapping[str, FrameKind] = {
+    "RUN_STARTED": FrameKind(Act.BEGIN),
+    "RUN_FINISHED": FrameKind(Act.FINISH),
+    "RUN_ERROR": FrameKind(Act.FINISH),
+    "TEXT_MESSAGE_START": FrameKind(Act.OPEN, "text", "message"),
+    "TEXT_MESSAGE_CONTENT": FrameKind(Act.CONTINUE, "text", "message"),
+    "TEXT_MESSAGE_END": FrameKind(Act.CLOSE, "text", "message"),
+    "TOOL_CALL_START": FrameKind(Act.OPEN, "call", "call"),
+    "TOOL_CALL_ARGS": FrameKind(Act.CONTINUE, "call", "call"),
+    "TOOL_CALL_END": FrameKind(Act.CLOSE, "call", "call"),
+    "REASONING_MESSAGE_START": FrameKind(Act.OPEN, "reasoning", "reasoning"),
+    "REASONING_MESSAGE_CONTENT": FrameKind(Act.CONTINUE, "reasoning", "reasoning"),
+    "REASONING_MESSAGE_END": FrameKind(Act.CLOSE, "reasoning", "reasoning"),
+    "REASONING_START": FrameKind(Act.OPEN, "span", "reasoning"),
+    "REASONING_END": FrameKind(Act.CLOSE, "span", "reasoning"),
+    "STEP_STARTED": FrameKind(Act.OPEN, "step"),
+    "STEP_FINISHED": FrameKind(Act.CLOSE, "step"),
+    "SUBAGENT_STARTED": FrameKind(Act.OPEN, "subagent"),
+    "SUBAGENT_FINISHED": FrameKind(Act.CLOSE, "subagent"),
+    "SUBAGENT_ERROR": FrameKind(Act.CLOSE, "subagent"),
+    "TOOL_CALL_RESULT": FrameKind(Act.TELL, owned_as="message"),
+    "STATE_SNAPSHOT": FrameKind(Act.TELL),
+    "STATE_DELTA": FrameKind(Act.TELL),
+    "MESSAGES_SNAPSHOT": FrameKind(Act.TELL),
+    "ACTIVITY_SNAPSHOT": FrameKind(Act.TELL),
+    "ACTIVITY_DELTA": FrameKind(Act.TELL),
+    "REASONING_ENCRYPTED_VALUE": FrameKind(Act.TELL),
+    "RAW": FrameKind(Act.TELL),
+    "CUSTOM": FrameKind(Act.TELL),
 }
 
 ENDS: Mapping[str, tuple[str, str]] = {
@@ -124,56 +124,56 @@ class Order:
 
     def admit(self, frame: Frame, out: list[bytes]) -> None:
         """Append to `out` what the stream sends for the frame: nothing, the frame, or ends of blocks and the frame."""
-        rule = RULES.get(frame.kind)
+        kind = KINDS.get(frame.kind)
         # The quick way, for most frames. A block can be open only while the run is, so the state need not be checked.
-        if rule is not None and rule.act is Act.CONTINUE and frame.owner is None:
-            if frame.key in self._open[rule.block]:
+        if kind is not None and kind.act is Act.CONTINUE and frame.owner is None:
+            if frame.key in self._open[kind.block]:
                 out.append(frame.data)
             else:
                 self._drop(frame)
-        elif self._old and (frame.owner is not None or (rule and rule.block == "subagent")):
+        elif self._old and (frame.owner is not None or (kind and kind.block == "subagent")):
             pass
-        elif rule is None or rule.act not in MAY_FOLLOW[self.state] or not self._fits(frame, rule):
+        elif kind is None or kind.act not in MAY_FOLLOW[self.state] or not self._fits(frame, kind):
             self._drop(frame)
         else:
-            self._enter(frame, rule, out)
+            self._enter(frame, kind, out)
             out.append(frame.old if self._old and frame.old is not None else frame.data)
 
     def end_open(self, out: list[bytes]) -> None:
         """Append the ends of all open blocks to `out`."""
         self._end(tuple(ENDS), out)
 
-    def _fits(self, frame: Frame, rule: Rule) -> bool:
-        match rule.act:
+    def _fits(self, frame: Frame, kind: FrameKind) -> bool:
+        match kind.act:
             case Act.BEGIN:
                 return (frame.key, frame.ref) == (self._started.key, self._started.ref)
             case Act.FINISH:
                 return frame.kind == "RUN_ERROR" or (frame.key, frame.ref) == (self._started.key, self._started.ref)
             case Act.OPEN:
-                return frame.key not in self._open[rule.block] and self._may_own(frame, rule)
+                return frame.key not in self._open[kind.block] and self._may_own(frame, kind)
             case Act.CONTINUE | Act.CLOSE:
-                return frame.key in self._open[rule.block] and self._may_own(frame, rule)
+                return frame.key in self._open[kind.block] and self._may_own(frame, kind)
             case Act.TELL:
                 return True
 
-    def _may_own(self, frame: Frame, rule: Rule) -> bool:
+    def _may_own(self, frame: Frame, kind: FrameKind) -> bool:
         """Check rule 4, and for subagents the rest of rule 3. Owners are kept after a block is closed, because the
         client compares them if the id is opened again."""
-        if rule.block == "subagent" and rule.act is Act.OPEN:
+        if kind.block == "subagent" and kind.act is Act.OPEN:
             return frame.key not in self._subagents and (frame.ref is None or frame.ref in self._subagents)
-        if not rule.owned_as:
+        if not kind.owned_as:
             return True
-        known = [(rule.owned_as, frame.key)]
-        if rule.block == "call" and frame.ref is not None:
+        known = [(kind.owned_as, frame.key)]
+        if kind.block == "call" and frame.ref is not None:
             known.append(("message", frame.ref))
         owners = {self._owners[each] for each in known if each in self._owners}
         if frame.owner is not None:
             owners.add(frame.owner)
         return len(owners) < 2
 
-    def _enter(self, frame: Frame, rule: Rule, out: list[bytes]) -> None:
+    def _enter(self, frame: Frame, kind: FrameKind, out: list[bytes]) -> None:
         """Change the state as the frame does. Append to `out` the ends that must come before it."""
-        match rule.act:
+        match kind.act:
             case Act.BEGIN:
                 self.state = State.RUNNING
             case Act.FINISH:
@@ -183,22 +183,22 @@ class Order:
                 self.state = State.OVER
             case Act.OPEN:
                 if self._old:
-                    self._end(ONE_AT_A_TIME.get(rule.block, ()), out)
-                self._open[rule.block][frame.key] = None
-                self._own(frame, rule)
+                    self._end(ONE_AT_A_TIME.get(kind.block, ()), out)
+                self._open[kind.block][frame.key] = None
+                self._own(frame, kind)
             case Act.CLOSE:
-                del self._open[rule.block][frame.key]
-            case Act.TELL if rule.owned_as:
-                self._owners[(rule.owned_as, frame.key)] = frame.owner
+                del self._open[kind.block][frame.key]
+            case Act.TELL if kind.owned_as:
+                self._owners[(kind.owned_as, frame.key)] = frame.owner
 
-    def _own(self, frame: Frame, rule: Rule) -> None:
-        if rule.block == "subagent":
+    def _own(self, frame: Frame, kind: FrameKind) -> None:
+        if kind.block == "subagent":
             self._subagents.add(frame.key)
-        elif rule.owned_as:
+        elif kind.owned_as:
             owner = frame.owner
-            if owner is None and rule.block == "call" and frame.ref is not None:
+            if owner is None and kind.block == "call" and frame.ref is not None:
                 owner = self._owners.get(("message", frame.ref))
-            self._owners.setdefault((rule.owned_as, frame.key), owner)
+            self._owners.setdefault((kind.owned_as, frame.key), owner)
 
     def _end(self, blocks: tuple[str, ...], out: list[bytes], failed: bool = False) -> None:
         for block in blocks:

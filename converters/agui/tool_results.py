@@ -5,7 +5,7 @@ from typing import Any
 
 from agent_core.events import Event, ToolResultEnd, ToolResultStart
 from converters.agui.encode import compose
-from converters.agui.messages_out import content_of
+from converters.agui.messages_out import to_content
 from converters.wire import TEXT_LIMIT, Frame, cut, to_json
 
 
@@ -24,7 +24,7 @@ class ToolResults:
 
 def _content(event: ToolResultEnd) -> str | list[dict[str, Any]]:
     if event.parts:
-        parts = content_of(event.parts)
+        parts = to_content(event.parts)
         if not isinstance(parts, str) and len(to_json(parts)) <= TEXT_LIMIT:
             return parts
     return cut(event.content)

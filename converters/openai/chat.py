@@ -93,11 +93,11 @@ class ChatStream:
             if kind is RequireExternalExecution:
                 self.waiting = event.call_ids  # type: ignore[attr-defined]
             elif isinstance(event, AgentEnd | RunFailed):
-                self._finish(event, out)
+                self._write_end(event, out)
                 break
         return b"".join(out)
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """Call this when no more events come. Without a terminal event so far, it gives the error frame `internal`,
         because some clients take a stream that only stops for a success."""
         if self._finished:
@@ -113,7 +113,7 @@ class ChatStream:
 
     def rejoin(self, _snapshot: Sequence[Event], _number: int) -> bytes:
         """Call this if events were missed. No chunk can replace them, so the stream fails."""
-        return self.end()
+        return self.finish()
 
     def _open(self) -> bytes:
         if self._opened:
@@ -121,7 +121,7 @@ class ChatStream:
         self._opened = True
         return self._chunks.role()
 
-    def _finish(self, event: AgentEnd | RunFailed, out: list[bytes]) -> None:
+    def _write_end(self, event: AgentEnd | RunFailed, out: list[bytes]) -> None:
         self._finished = True
         if isinstance(event, RunFailed):
             self.failure = event
@@ -198,9 +198,9 @@ class ChatAnswer:
         """Take the events."""
         self._read(self._stream.feed(events))
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Call this when no more events come. A run without a terminal event has failed as `internal`."""
-        self._read(self._stream.end())
+        self._read(self._stream.finish())
 
     def body(self) -> bytes:
         """The whole `chat.completion` as JSON. Raises RuntimeError if the run failed or is not over."""

@@ -58,7 +58,7 @@ class Chunks:
         """A chunk without content. It shows that the answer goes on."""
         return self.delta(b"{}")
 
-    def aside(self, told: bytes) -> bytes:
+    def extra(self, told: bytes) -> bytes:
         """An empty chunk with `x_agent`, a JSON object that clients ignore."""
         return self._head + _BEFORE + b"{}" + _AFTER + b',"x_agent":' + told + b"}\n\n"
 

@@ -61,7 +61,7 @@ class Rest:
         if self._chain is None:
             return ()
         frames = self._chain.convert(event)
-        return [Frame(KIND, self._chunks.aside(body_of(frame.data))) for frame in frames if frame.data]
+        return [Frame(KIND, self._chunks.extra(body_of(frame.data))) for frame in frames if frame.data]
 
 
 class Calls:
@@ -146,4 +146,4 @@ class Adopted:
             raise TypeError("a converter's frame holds a JSON object")
         if frame.kind in self._deltas:
             return self._deltas[frame.kind].frames(str(members.get("messageId")), str(members.get("delta") or ""))
-        return (Frame(KIND, self._chunks.aside(to_json(fit(members)))),) if self._shown else ()
+        return (Frame(KIND, self._chunks.extra(to_json(fit(members)))),) if self._shown else ()

@@ -27,7 +27,7 @@ class Watched:
 
     full = False
     attended = True
-    end = 0
+    next_number = 0
 
     def __init__(self, run: Run) -> None:
         self._run = run

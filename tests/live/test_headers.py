@@ -115,7 +115,7 @@ async def test_headers_that_do_not_end_are_not_waited_for(piece: bytes) -> None:
         while sent <= LARGEST_HEAD:
             writer.write(piece)
             sent += len(piece)
-            await until(lambda: connection._aside >= sent)  # noqa: B023
+            await until(lambda: connection._bodiless >= sent)  # noqa: B023
         async with asyncio.timeout(10):
             answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 431 ")
@@ -139,7 +139,7 @@ async def test_trailers_that_do_not_end_close_the_connection() -> None:
             assert sent < 1_000_000
             writer.write(b"t: " + b"y" * 40_000 + b"\r\n")
             sent += 40_000
-            await until(lambda: connection.transport.is_closing() or connection._aside >= sent)  # noqa: B023
+            await until(lambda: connection.transport.is_closing() or connection._bodiless >= sent)  # noqa: B023
         writer.close()
 
 

@@ -181,10 +181,10 @@ async def test_a_dropped_log_leaves_to_its_readers_what_they_have_not_read() -> 
 
 async def test_events_are_numbered_also_where_nobody_reads() -> None:
     log = Log()
-    assert (log.count, log.end, log.attended) == (0, 1, False)
+    assert (log.count, log.next_number, log.attended) == (0, 1, False)
     log.emit(START)
     log.emit(delta("a"))
-    assert (log.count, log.end, there(log)) == (2, 3, 0)
+    assert (log.count, log.next_number, there(log)) == (2, 3, 0)
     reader = log.reader()
     assert log.attended
     log.emit(END)

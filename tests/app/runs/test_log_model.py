@@ -155,7 +155,7 @@ class LogAndModel(RuleBasedStateMachine):
     @invariant()
     def the_log_says_what_the_model_says(self) -> None:
         log, first, total = self.log, self.first(), len(self.events)
-        assert (log.count, log.end, log.ended) == (total, total + 1, self.ended)
+        assert (log.count, log.next_number, log.ended) == (total, total + 1, self.ended)
         assert (log.attended, log.keeps) == (bool(self.places), self.kept is not None)
         assert {reader: reader.position for reader in self.places} == self.places
         assert log.whole == ((first if self.kept is None else self.kept) == 0)

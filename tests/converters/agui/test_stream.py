@@ -151,7 +151,7 @@ RUNS: dict[str, Sequence[Event]] = {
 
 def play(events: Sequence[Event], dialect: Dialect = Dialect.V1) -> bytes:
     stream = AguiStream(THREAD, RUN, dialect)
-    return stream.feed(events) + stream.end()
+    return stream.feed(events) + stream.finish()
 
 
 @BOTH
@@ -241,16 +241,16 @@ def test_a_stream_without_an_end_gets_one_error() -> None:
     stream.feed(REFERENCE_RUN_1[:3])
     before = stream.finished
     error = {"type": "RUN_ERROR", "message": SENTENCES["internal"], "code": "internal"}
-    assert read(stream.end())[-1] == error
+    assert read(stream.finish())[-1] == error
     assert (before, stream.finished) == (False, True)
-    assert stream.end() == b""
+    assert stream.finish() == b""
 
 
 def test_nothing_comes_after_the_terminal_event() -> None:
     stream = AguiStream(THREAD, RUN, Dialect.V1)
     stream.feed(CLIENT_TOOLS)
     assert stream.finished
-    assert stream.feed([*FAILED, *CLIENT_TOOLS]) == stream.end() == b""
+    assert stream.feed([*FAILED, *CLIENT_TOOLS]) == stream.finish() == b""
 
 
 def test_there_is_no_done_line() -> None:
@@ -322,7 +322,7 @@ def test_a_converter_that_fails_costs_its_own_events_only(caplog: pytest.LogCapt
     shown = stream.feed([START, *text("m", "a"), AgentEnd(run_id=RUN, status="completed")])
     types = ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_ERROR"]
     assert [each["type"] for each in read(shown)] == types, "its terminal event is not lost with it"
-    assert stream.end() == b""
+    assert stream.finish() == b""
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert f"TextDelta of run {RUN}" in caplog.text
     assert "LookupError" in caplog.text

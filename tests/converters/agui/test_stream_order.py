@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from converters.agui.dialect import Dialect
 from converters.agui.encode import frame
-from converters.agui.run import failed, started
-from converters.agui.stream_order import ENDS, ONE_AT_A_TIME, RULES, Act, Order, State
+from converters.agui.lifecycle import failed, started
+from converters.agui.stream_order import ENDS, KINDS, ONE_AT_A_TIME, Act, Order, State
 from converters.wire import Frame
 from tests.converters.agui.streams import MODELS, RUN, THREAD, Rejected, check, read
 
@@ -73,15 +73,15 @@ def kinds(events: list[Members]) -> list[str]:
 
 def test_the_table_has_a_row_for_every_event_but_the_shorthands() -> None:
     known = {tag for tag in MODELS.json_schema()["discriminator"]["mapping"] if not tag.endswith("_CHUNK")}
-    assert set(RULES) == known
-    assert {rule.block for rule in RULES.values() if rule.block} == set(ENDS)
+    assert set(KINDS) == known
+    assert {each.block for each in KINDS.values() if each.block} == set(ENDS)
     assert set(ONE_AT_A_TIME) < set(ENDS)
 
 
-@pytest.mark.parametrize("kind", sorted(kind for kind, rule in RULES.items() if rule.act is Act.OPEN))
+@pytest.mark.parametrize("kind", sorted(kind for kind, each in KINDS.items() if each.act is Act.OPEN))
 def test_every_kind_of_block_that_opens_can_be_closed(kind: str) -> None:
-    closers = [each for each, rule in RULES.items() if rule.act is Act.CLOSE and rule.block == RULES[kind].block]
-    assert ENDS[RULES[kind].block][0] in closers
+    closers = [name for name, each in KINDS.items() if each.act is Act.CLOSE and each.block == KINDS[kind].block]
+    assert ENDS[KINDS[kind].block][0] in closers
 
 
 def test_a_run_in_order_passes_as_it_is() -> None:

@@ -60,7 +60,7 @@ def test_a_stream_with_a_broken_converter_still_has_one_start_and_one_end(
         convert = staticmethod(bad)
 
     stream = AguiStream("t", "r", Dialect.V1, [Mine()])
-    sent = stream.feed(RUN) + stream.end()
+    sent = stream.feed(RUN) + stream.finish()
     frames = sent.decode().split("\n\n")
     assert frames.pop() == ""
     assert all(re.match(r'id: [0-9]+\.[0-9]+\ndata: {"type":"', each) for each in frames)

@@ -144,7 +144,7 @@ def test_a_run_that_is_not_over_has_no_answer_and_fails_at_the_end() -> None:
     assert not answer.finished
     with pytest.raises(RuntimeError):
         answer.body()
-    answer.end()
+    answer.finish()
     assert answer.failure is not None
     assert answer.failure.code == "internal"
 
@@ -152,7 +152,7 @@ def test_a_run_that_is_not_over_has_no_answer_and_fails_at_the_end() -> None:
 def test_the_end_of_a_good_run_changes_nothing() -> None:
     answer = open_answer()
     answer.feed([START, END])
-    answer.end()
+    answer.finish()
     assert answer.failure is None
     assert b'"finish_reason":"stop"' in answer.body()
 

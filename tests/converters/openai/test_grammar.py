@@ -124,7 +124,7 @@ def test_every_run_makes_a_stream_that_every_client_can_read(
         size = data.draw(st.integers(1, len(left)))
         sent += (stream.heartbeat() if data.draw(st.booleans()) else b"") + stream.feed(left[:size])
         left = left[size:]
-    client = follow(sent + stream.end())
+    client = follow(sent + stream.finish())
     assert client.content == "\n\n".join(told.texts)
     accepted = [] if isinstance(told.end, RunFailed) else told.calls
     assert [(each["id"], each["name"], each["arguments"]) for each in client.calls] == accepted

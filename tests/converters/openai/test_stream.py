@@ -327,7 +327,7 @@ def test_a_failure_in_the_middle_is_one_error_frame_and_done() -> None:
 
 def test_a_stream_without_an_end_is_ended_as_internal() -> None:
     stream = open_stream()
-    client = follow(stream.feed(GREETING[:-1]) + stream.end())
+    client = follow(stream.feed(GREETING[:-1]) + stream.finish())
     assert client.error is not None
     assert client.error["code"] == "internal"
     assert stream.failure is not None
@@ -337,7 +337,7 @@ def test_a_stream_without_an_end_is_ended_as_internal() -> None:
 def test_a_stream_that_ended_well_needs_no_other_end() -> None:
     stream = open_stream()
     stream.feed(GREETING)
-    assert (stream.end(), stream.feed(GREETING), stream.failure) == (b"", b"", None)
+    assert (stream.finish(), stream.feed(GREETING), stream.failure) == (b"", b"", None)
 
 
 def test_nothing_comes_after_the_end_in_the_same_batch() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Answer
+from converters.agui.answers import MOST_ANSWERS, answers_of
 from converters.agui.decode import parse_run_input
-from converters.agui.resume import MOST_ANSWERS, answers_of
 
 Members = dict[str, Any]
 

@@ -22,7 +22,7 @@ from converters.agui.interrupts import interrupts_of
 from converters.wire import Frame
 
 
-class Run:
+class Lifecycle:
     """RUN_STARTED, RUN_FINISHED and RUN_ERROR. Rounds, model calls and the final output are not shown.
 
     RUN_FINISHED has an outcome or a result, and never both: clients drop a result that stands beside an outcome.

@@ -21,7 +21,7 @@ class Wire(Protocol):
         """The bytes of the next events."""
         ...
 
-    def end(self) -> bytes:
+    def finish(self) -> bytes:
         """The bytes that end the stream when no more events come. Empty if it has ended already."""
         ...
 
