@@ -90,9 +90,10 @@ async def test_a_run_without_a_time_stays_until_it_is_dropped() -> None:
 
 async def test_where_all_logs_weigh_too_much_the_oldest_run_that_has_ended_goes_first() -> None:
     async with runs(says("x" * 30_000), log_bytes=210_000) as (registry, agent, _):
-        made = [start(registry, agent, session_id=f"s{n}") for n in range(6)]
-        for run in made:
-            await finish(run)
+        made = []
+        for n in range(6):
+            made.append(start(registry, agent, session_id=f"s{n}"))
+            await finish(made[n])
             assert registry.retention.weight <= 210_000
         assert [registry.find("u", f"s{n}", "r") is not None for n in range(6)] == [False] * 3 + [True] * 3
         assert [there(run.log) > 0 for run in made] == [False] * 3 + [True] * 3
