@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -42,13 +43,17 @@ class Baseline:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def tests_for(self, mutant: Mutant, area: Area) -> list[str]:
-        """The most related first: by the area's own order, then the shortest."""
+        """The most related first, then one of each file in turn, the shortest first: not all may have their turn."""
         found = self.lines.get((mutant.path, mutant.line), {""})
         known = [each for each in self.seconds if (each in found or "" in found) and _place(each, area) >= 0]
         if not known:
             known = [each for each in self.seconds if _place(each, area) >= 0]
-        name = Path(mutant.path).stem
-        return sorted(known, key=lambda each: (name not in each, _place(each, area), self.seconds[each]))
+        name, turn, before = Path(mutant.path).stem, dict[str, int](), Counter[str]()
+        for each in sorted(known, key=lambda each: self.seconds[each]):
+            file = each.partition("::")[0]
+            turn[each] = before[file]
+            before[file] += 1
+        return sorted(known, key=lambda each: (name not in each, turn[each], _place(each, area)))
 
     def timeout_for(self, tests: Sequence[str]) -> float:
         return min(LIMIT, 5 + SLOW * max((self.seconds[each] for each in tests), default=1.0))

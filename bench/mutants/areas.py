@@ -39,7 +39,13 @@ AREAS = (
     Area(
         name="sql",
         sources=("agent_core/sessions/sql",),
-        tests=(f"{SESSIONS}/sql", f"{SESSIONS}/test_stores.py", f"{SESSIONS}/test_owners.py", SESSIONS, "tests/safety"),
+        tests=(
+            f"{SESSIONS}/sql",
+            f"{SESSIONS}/test_owners.py",
+            f"{SESSIONS}/test_records.py",
+            f"{SESSIONS}/test_stores.py",
+            "tests/safety",
+        ),
     ),
     Area(
         name="journal",
