@@ -5,6 +5,7 @@ from pathlib import Path
 
 CORE = "tests/agent_core"
 SESSIONS = f"{CORE}/sessions"
+OPERATOR = ("tests/app/command/test_sessions.py", "tests/app/test_journal_procedures.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +46,13 @@ AREAS = (
             f"{SESSIONS}/test_records.py",
             f"{SESSIONS}/test_stores.py",
             "tests/safety",
+            *OPERATOR,
         ),
     ),
     Area(
         name="journal",
         sources=("agent_core/sessions/journal",),
-        tests=(f"{SESSIONS}/journal", f"{SESSIONS}/sql", f"{SESSIONS}/test_stores.py"),
+        tests=(f"{SESSIONS}/journal", f"{SESSIONS}/sql", f"{SESSIONS}/test_stores.py", *OPERATOR),
     ),
     Area(
         name="react",
