@@ -57,7 +57,19 @@ AREAS = (
     Area(
         name="react",
         sources=("agent_core/react",),
-        tests=(f"{CORE}/react", CORE, "tests/safety"),
+        tests=(
+            f"{CORE}/react",
+            f"{CORE}/test_approval.py",
+            f"{CORE}/test_edits.py",
+            f"{CORE}/test_interrupts.py",
+            f"{CORE}/test_nothing_twice.py",
+            f"{CORE}/test_recovery.py",
+            f"{CORE}/test_runner.py",
+            f"{CORE}/test_state.py",
+            f"{CORE}/test_threads.py",
+            f"{CORE}/test_trust_machine.py",
+            "tests/safety",
+        ),
     ),
     Area(
         name="converters",
