@@ -42,14 +42,12 @@ def _section(scores: Sequence[Score], seed: int) -> str:
         f"| {score.area} | {score.possible} | {score.tried} | {score.killed} | {100 * score.killed // score.tried} % |"
         for score in scores
     )
-    survivors = "\n".join(
-        f"- {score.area}: " + ("; ".join(f"`{each}`" for each in score.survivors) or "none") for score in scores
-    )
+    survivors = "\n".join(f"- {score.area}: `{each}`" for score in scores for each in score.survivors)
     return f"""{HEADING}
 Written by `make mutants`: of each area a sample of small faults (seed {seed}), each sown alone in a copy of the tree
 and tried against that area's tests for at most 60 s. A fault is a comparison, a boolean or a condition turned round, a
 number moved by one, a call, a raise or an assignment left out, or two neighbouring effects in the other order. At
-least {TARGET:.0%} are to be noticed.
+least {100 * TARGET:.0f} % are to be noticed.
 
 | area | faults | tried | noticed | score |
 |---|---|---|---|---|
@@ -57,5 +55,5 @@ least {TARGET:.0%} are to be noticed.
 
 Not noticed:
 
-{survivors}
+{survivors or "none"}
 """

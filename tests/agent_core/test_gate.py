@@ -135,7 +135,7 @@ async def test_20_000_users_with_cancels_never_overlap_and_leave_an_empty_regist
 
 
 @pytest.mark.parametrize(
-    ("wait_seconds", "max_waiting", "seconds"), [(30.0, 8, 4), (27.0, 8, 3), (0.5, 8, 1), (5.0, 0, 5)]
+    ("wait_seconds", "max_waiting", "seconds"), [(30.0, 8, 4), (27.0, 8, 3), (0.0, 8, 1), (5.0, 0, 5)]
 )
 def test_who_is_refused_is_told_when_a_place_may_be_free(wait_seconds: float, max_waiting: int, seconds: int) -> None:
     gate = Gate(max_waiting=max_waiting, wait_seconds=wait_seconds)
