@@ -1,4 +1,4 @@
-"""Test doubles for the engine: a model that follows a script, and a sink that keeps what it gets."""
+"""Test doubles for the engine: a model that follows a script, and a sink that keeps its events."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -31,9 +31,9 @@ Step = Sequence[Piece | Exception | asyncio.Event] | Callable[[ModelRequest], Se
 
 @dataclass
 class ScriptedModel:
-    """Answers with one step of the script per call; the last step is repeated.
+    """Answers each call with one step of the script; the last step is repeated.
 
-    In a step an exception is raised where it stands, and an event is waited for.
+    An exception in a step is raised at its place. For an event in a step, the model waits.
     """
 
     steps: Sequence[Step]

@@ -53,13 +53,14 @@ def _work_of(work: Callable[[], object]) -> float:
 
 @dataclass(slots=True)
 class Turns:
-    """Wakes all the time in the loop that it is started in, and notes what was worked since it woke last.
+    """Wakes in each turn of the loop in which it was started, and notes the work since it woke last.
 
-    What counts is the CPU time of the loop's own thread and of the threads whose names begin with one of
-    `threads`: what they do in one call into C holds the loop too, because nobody else gets the interpreter
-    meanwhile. CPU time and not the clock's, because other processes, and clients in this one, make a thread
-    wait that blocks nobody. What is noted is more than any one callback took: the work of a whole turn of the
-    loop. Waiting for something in the loop's thread would not be seen; only work is.
+    The CPU time of the loop's own thread counts, and that of the threads whose names begin with one of `threads`. One
+    call into C in such a thread holds the interpreter, and so the loop too. CPU time counts and not the clock's: other
+    processes, and clients in this one, may make a thread wait without blocking anybody.
+
+    It notes the work of a whole turn of the loop, which may be more than that of one callback. It sees only work, and
+    no waiting in the loop's thread.
 
     `too_long` are the turns of more than LONGEST_TURN, each with what `beside` said then.
     """
@@ -83,7 +84,7 @@ class Turns:
                 self.too_long.append((took, self.beside()))
 
     def forget(self) -> None:
-        """Begin anew, now: what was worked before counts no more. To be called in the loop."""
+        """Start the count again from now. Call it in the loop."""
         self._since(self._watched(threading.get_native_id()))
         self.worst, self.looks = 0.0, 0
         self.too_long.clear()

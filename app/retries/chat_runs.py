@@ -26,9 +26,9 @@ async def find_or_begin(
     claim: Claim,
     on_disconnect: OnDisconnect,
 ) -> ServedRun | StoredAnswer:
-    """The run of the same request, or the answer that it was given, or a new run, which nobody reads yet.
+    """The earlier run of the same request, or its stored answer, or a new run that nobody reads yet.
 
-    Raises OtherBody, SessionBusy, and what Runs.start and Claims.enter do.
+    Raises OtherBody, SessionBusy, and what Runs.start and Claims.enter raise.
     """
     served = await _find(services, claim)
     if served is not None:
@@ -52,8 +52,11 @@ async def find_or_begin(
 
 
 async def _find(services: Services, claim: Claim) -> ServedRun | None:
-    """The run of the same request that this process knows, unless its session was deleted. One that is being stopped
-    has no answer for whoever comes now: what it has done is known when it is over."""
+    """The run of the same request that this process knows, unless its session was deleted.
+
+    If the run is being stopped, wait until it is over. It has no answer for a new reader, and only then is known what
+    it has done.
+    """
     served = services.known_runs.find(claim)
     while served is not None and served.stopping:
         await asyncio.wait({served.task})
@@ -71,7 +74,7 @@ def _named(
     *,
     again: bool,
 ) -> ServedRun:
-    """Start a run of a session, which goes on without a client where that is wanted: its answer stays there. `again`
+    """Start a run of a named session. It may go on without its client, since its answer stays in the session. `again`
     says that the same request came before and got no answer."""
     # Only a client that counts its retries, or brings a key, can come again; the others' runs are not kept.
     manner = Manner(keep=claim.may_repeat)
@@ -123,8 +126,12 @@ def _begin(
     hidden: HiddenTurn | None,
     claimed: ClaimedRun | None,
 ) -> ServedRun:
-    """Start a run on the body, or on what the client does not have of its conversation and what is new in the body, or
-    on what an earlier run of the same request has left."""
+    """Start a run of an unnamed conversation. It begins with one of these:
+
+    - the work that an earlier run of the same request has left
+    - the hidden turn, and the new messages of the body
+    - the body
+    """
     given = asked.input
     if claimed is not None and claimed.left is not None:
         given = replace(given, messages=claimed.left.messages, state=claimed.left.state)
@@ -153,8 +160,8 @@ def _begin(
 
 
 async def _hidden_turn_of(services: Services, agent: Agent, asked: ChatRequest, user_id: str) -> HiddenTurn | None:
-    """What the client does not have of the conversation that it goes on with. The store is asked only where there may
-    be something: behind the answer to a call, and, for an agent with tools, behind an answer of its own."""
+    """The hidden turn of the conversation, or None. The store is asked only if there may be one: after an answer to a
+    call, or, for an agent with tools, after an answer of the agent."""
     if asked.answered:
         return await services.hidden_turns.find(user_id, names_of_calls(asked.answered))
     shown = asked.input.messages[: len(asked.input.messages) - len(asked.trailing)]

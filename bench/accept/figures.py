@@ -74,8 +74,8 @@ async def long_over_empty(folder: Path, messages: int, runs: int, rounds: int) -
 
 
 async def longest_turn(folder: Path, cases: int) -> tuple[float, int]:
-    """The most seconds of CPU that the event loop worked at once, while so many fuzzed bodies came to each endpoint
-    and then everything that is known to be heavy; and how often it was looked at. In this process."""
+    """The longest turn of the event loop, in seconds of CPU, and how often it was measured. So many fuzzed bodies are
+    sent to each endpoint, and then all requests that are known to be heavy. It runs in this process."""
     worst, looks = 0.0, 0
     with collected_as_served():
         for path, make, check in (("/agui", agui_case, check_agui), ("/v1/chat/completions", chat_case, check_chat)):

@@ -1,4 +1,4 @@
-"""Calls that a person must agree to, and calls that wait for what goes on elsewhere."""
+"""Calls that a person must approve, and calls that wait for an operation elsewhere."""
 
 from collections.abc import Sequence
 from typing import Any

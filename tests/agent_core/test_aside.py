@@ -1,4 +1,4 @@
-"""Work beside the loop: what is small is done at once, what is large in a thread."""
+"""Work beside the loop: small work is done at once, large work in a thread."""
 
 import asyncio
 import threading

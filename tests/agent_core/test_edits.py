@@ -1,5 +1,5 @@
-"""What a person has made of a call's arguments: told with the result, however that comes about, and refused before
-anything is used up where it does not fit."""
+"""Edited arguments are told with every kind of result. Arguments that do not fit are refused before an approval is used
+up."""
 
 import asyncio
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ from agent_core.events import (
 BIG = "x" * 10_000
 
 OF_THE_START: dict[type[Event], set[str]] = {ThinkingDelta: {"block_id"}, ToolCallDelta: {"call_id"}}
-"""Ids that an event has in common with the one that started its block."""
+"""Ids that an event shares with the start of its block."""
 
 TOLD: dict[type[Event], str] = {Custom: "value", StateSnapshot: "value", StateDelta: "patch"}
 """Members that may be large and many; whoever makes the event says their size."""

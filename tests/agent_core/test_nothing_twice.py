@@ -1,5 +1,5 @@
-"""A call that had begun is never begun again, and what came from outside is never carried out: whatever is rewound,
-edited, copied, approved or asked anew."""
+"""A call that had begun never begins again, and a call from outside never runs: whatever is rewound, edited, copied,
+approved or asked again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -118,8 +118,14 @@ class World:
 
 
 def requests(entries: Sequence[Entry]) -> list[RunInput]:
-    """What a client may send to a session with these entries: nothing new, answers to all that anybody was ever
-    asked, its messages up to each of the user's, that message in other words, and a new system message with it."""
+    """The requests that a client may send to a session with these entries:
+
+    - nothing new
+    - answers to all interrupts, open or not
+    - the messages up to each of the user's messages
+    - the same, with that message in other words
+    - the same, with a new system message
+    """
     messages = history_of(entries, "a").messages
     answers = tuple(Answer(interrupt_id=f"i-c{n}", payload={"approved": True}) for n in (1, 2, 3))
     found = [RunInput(), RunInput(answers=answers), RunInput(messages=(user("new", "go on"),))]
@@ -222,7 +228,7 @@ async def test_a_used_approval_does_not_count_in_a_restored_snapshot() -> None:
 
 
 async def test_the_calls_of_a_brought_conversation_are_never_the_server_s_to_run() -> None:
-    """Also where a later version of the agent has a tool of that name; the client may answer them."""
+    """Also if a later version of the agent has a tool of that name. The client may answer them."""
     world = World()
     brought = RunInput(messages=(user("u1"), asks("a1", AGAIN, CLIENTS)), whole=True, tools=(ToolSpec(name="theirs"),))
     bare = Agent("a", world.model)

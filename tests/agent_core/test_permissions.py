@@ -1,4 +1,4 @@
-"""Rules and their patterns: which calls a rule is about, and what happens where that cannot be told."""
+"""Rules and their patterns: the calls that a rule fits, and calls that cannot be judged."""
 
 import random
 from fnmatch import fnmatchcase

@@ -33,7 +33,7 @@ PLACES = [("acquire", 1), ("load", 1), *(("append", nth) for nth in range(1, 5))
 
 
 class FailingStore(InMemoryStore):
-    """Fails at the nth use of one method: raises, or hangs where there is no error."""
+    """Fails at the nth use of one method: raises the error, or hangs without one."""
 
     def __init__(self, method: str, nth: int, error: BaseException | None) -> None:
         super().__init__()

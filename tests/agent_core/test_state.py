@@ -1,4 +1,4 @@
-"""The session's state: what the client brings, what tools make of it, and what is told."""
+"""The session's state: the client's, the changes of tools, and the events that tell of it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The threads of synchronous tools: how many there are, who gets one, and what becomes of those that hang."""
+"""The threads of synchronous tools: their number, their order, and threads that hang."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ def submit(threads: Threads, session: str, work: Callable[[], Any], count: int =
 
 
 def hang(threads: Threads, gate: Gate, count: int) -> list[Future[Any]]:
-    """So many calls that hang, of as many sessions as that takes, and that nobody waits for any more."""
+    """So many calls that hang and that nobody waits for any more. They are spread over as many sessions as needed."""
     hung = [submit(threads, f"hangs {n // SESSION_THREADS}", gate.hang)[0] for n in range(count)]
     gate.entered(count)
     for call in hung:

@@ -1,7 +1,10 @@
-"""What the machine of `test_trust_machine.py` lives in: tools that write down what they did, a store that can die,
-and a model that asks for what it is told to and looks at what it is sent.
+"""The world of the machine in `test_trust_machine.py`:
 
-What breaks a rule is written down in `wrong`, since a tool that raised would only make a result.
+- tools that write down what they did
+- a store that can die
+- a model that makes the calls that it is told to make, and checks its requests
+
+Broken rules are written down in `wrong`, because a tool that raises only makes a result.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The user's agents: what is loaded, and what is said where nothing can be."""
+"""The user's agents: how they are loaded, and the errors if they cannot be."""
 
 import sys
 from collections.abc import Iterator

@@ -69,7 +69,7 @@ async def answer_to(error: Exception) -> httpx.Response:
 
 
 def shape(response: httpx.Response) -> dict[str, Any]:
-    """The error of a response, after checking what is the same in all of them."""
+    """The error of a response. Checks the parts that all errors share."""
     assert response.headers["content-type"] == "application/json"
     assert list(response.json()) == ["error"]
     error: dict[str, Any] = response.json()["error"]

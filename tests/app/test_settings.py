@@ -1,4 +1,4 @@
-"""Where a setting comes from, and what is said where it cannot be used."""
+"""The sources of a setting, and the errors of wrong values."""
 
 import os
 from pathlib import Path

@@ -45,7 +45,7 @@ def test_a_root_that_is_turned_to_debug_later_changes_nothing() -> None:
 def test_the_servers_own_level_counts_once_it_is_known(level: str, httpx: int) -> None:
     logging.getLogger().setLevel(logging.ERROR)
     hold_back_libraries()
-    logging.getLogger().handlers.clear()  # basicConfig sets no level where there is a handler already
+    logging.getLogger().handlers.clear()  # basicConfig sets no level if there is a handler already
     configure_logging(level)
     assert logging.getLogger().level == logging.getLevelName(level.upper())
     assert logging.getLogger("sse_starlette").level == logging.INFO

@@ -1,4 +1,4 @@
-"""Reading a body as JSON: what is refused, and where it says that it is wrong."""
+"""Reading a body as JSON: the bodies that are refused, and the place that the error names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""JSON that always encodes, and what is done with what is too long."""
+"""JSON that always encodes, and the cutting of long values."""
 
 import json
 from collections.abc import Mapping

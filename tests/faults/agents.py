@@ -1,8 +1,10 @@
 """The agents that the fault tests serve: a model that does what it is told, and tools that leave traces.
 
-The last user message is the program, one word a round: `say:5` streams five pieces and is an answer, `mark`
-calls the tool of that name, `2*mark` calls it twice, `hold:x` calls `hold`, which waits at the gate x (see
-gatehouse.py), and `say:5:x` waits there before its last piece.
+The last user message is the program, one word a round:
+
+- `say:5` answers in five pieces; `say:5:x` waits at the gate x before the last one (see gatehouse.py)
+- `mark` calls the tool of that name, and `2*mark` calls it twice
+- `hold:x` calls `hold`, which waits at the gate x
 
 Each tool first writes its idempotency key to the file FAULTS_EFFECTS, so that a call that runs twice is seen.
 """
@@ -48,7 +50,7 @@ class Obedient:
         times, _, name = what.rpartition("*")
         for index in range(int(times or 1)):
             yield CallPiece(index, f"call_{program.id}_{step}_{index}_{name}", name)
-            # No two calls are alike, which would look like a model that goes round in circles.
+            # No two calls are alike, because equal calls would look like a model that goes in circles.
             yield ArgumentsPiece(index, json.dumps({"name": argument or f"{program.id}.{step}.{index}"}))
 
 

@@ -47,8 +47,8 @@ async def streaming(http: httpx.AsyncClient, body: Frame, **headers: str) -> Asy
 
 
 async def follow(http: httpx.AsyncClient, body: Frame, ear: Ear, **headers: str) -> Frame:
-    """Carry a run out and write down what is told. Returns its terminal event. Raises Refused, and
-    httpx.TransportError where the server is gone."""
+    """Run the program and write down what is told. Returns the terminal event. Raises Refused, and
+    httpx.TransportError if the server is gone."""
     async with streaming(http, body, **headers) as frames:
         async for frame in frames:
             ear.hear(frame)
@@ -64,7 +64,7 @@ async def finish(http: httpx.AsyncClient, body: Frame, ledger: Ledger, *, waits:
 
 
 async def messages_of(http: httpx.AsyncClient, session: str) -> list[dict[str, Any]]:
-    """The session's messages; none where the server knows no such session."""
+    """The session's messages. None if the server knows no such session."""
     response = await http.get(f"/sessions/{session}/messages")
     if response.status_code == 404:
         return []

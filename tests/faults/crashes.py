@@ -1,9 +1,10 @@
 """kill -9 while tools run, and then everything that could make their calls run again.
 
-Each round: in some sessions a tool is at work that must not run twice, one that may, or one that a person has agreed
-to; the server is killed and started again. Then, in the session itself, in a fork of it, in an import of its export,
-and in a restored snapshot, clients edit what was observed, ask again under a new system message, send the approval
-again, and say something new, in another order each time. What the tools did is written down by themselves.
+Each round begins with tools at work in some sessions: a tool that must not run twice, one that may, or one that a
+person has approved. The server is killed and started again. Then clients go on in four places: in the session itself,
+in a fork of it, in an import of its export, and in a restored snapshot. They edit observed messages, ask again under a
+new system message, send the approval again, and say something new, in another order each time. The tools write down
+what they did.
 """
 
 import asyncio
@@ -185,7 +186,7 @@ async def _ask_all(client: Client, session: str, scene: Scene, number: int) -> N
     """Everything that a client may ask for, beginning with another request in each round."""
     asked = scene.asked
     observed: Said = (f"o-{session}", "user", "say:1")
-    if number % 5 > 2 and scene.place == "same":  # only there is it a retry, else the user wants all of it anew
+    if number % 5 > 2 and scene.place == "same":  # only there it is a retry; elsewhere a new question
         await client.send(session, *([(f"r-{session}", "system", "Be quick."), asked] if number % 5 == 3 else [asked]))
     await client.observe(session, observed)
     edited: Said = (observed[0], "user", "say:2")

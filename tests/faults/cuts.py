@@ -1,7 +1,7 @@
 """A client that leaves at each index of a run's stream and attaches again, against a server process.
 
-The run goes on without its reader (`X-On-Disconnect: continue`). What came before the cut and what comes behind
-it, joined, must be the whole sequence, which a third reader gets from the beginning.
+The run goes on without its reader (`X-On-Disconnect: continue`). The frames before and behind the cut, joined, must be
+the whole sequence. A third reader gets that sequence from the beginning.
 """
 
 import asyncio

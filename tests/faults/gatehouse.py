@@ -1,4 +1,4 @@
-"""Where the tools of a server process wait until the test lets them go.
+"""A gate at which the tools of a server process wait, until the test lets them go.
 
 async with Gatehouse() as gate:
     ...                              a server with FAULTS_GATE=str(gate.port) runs `hold:x`

@@ -39,7 +39,7 @@ class Killed:
 
 
 class Load:
-    """Clients that run programs until the server is gone, which `enough` frames of theirs bring about."""
+    """Clients that run programs until the server is gone. It is killed after `enough` of their frames."""
 
     def __init__(self, ledger: Ledger, random: Random, enough: int) -> None:
         self.reached = asyncio.Event()

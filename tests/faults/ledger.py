@@ -1,7 +1,7 @@
-"""What clients were told, and whether it is true.
+"""A ledger of what clients were told, and checks whether it is true.
 
-Acknowledged is (DESIGN, "Acknowledged"): the input when RUN_STARTED comes, or the frame after it where the run may
-have waited for its session; a call and its result with TOOL_CALL_RESULT; everything with the terminal event.
+These are acknowledged: the input, when RUN_STARTED comes, or the frame after it if the run may have waited for its
+session; a call and its result, with TOOL_CALL_RESULT; everything, with the terminal event.
 """
 
 from collections import Counter
@@ -29,8 +29,8 @@ TWICE = frozenset({"remark"})
 
 @dataclass(slots=True)
 class Told:
-    """What the clients of one session were told: the ids of user messages; results by call; answers by message;
-    runs that ended. `rewound` where the history was."""
+    """The ledger of one session: the ids of user messages; results by call; answers by message; runs that ended.
+    `rewound` is set if the history was."""
 
     users: set[str] = field(default_factory=set)
     results: dict[str, str] = field(default_factory=dict)
@@ -145,8 +145,8 @@ def _check_paired(session: str, entries: Sequence[Entry], *, settled: bool) -> N
 
 
 def check_effects(path: Path, ledger: Ledger) -> int:
-    """No call ran twice that must not, none ran under two keys, and what is said to be done was done. Returns
-    how many calls ran."""
+    """Check that no call ran twice that must not, that none ran under two keys, and that calls which are said to be
+    done were done. Returns how many calls ran."""
     lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
     runs, keys = Counter(call for call, _ in lines), {(call, key) for call, key in lines}
     assert len(keys) == len(runs), "a call ran under two keys"

@@ -48,8 +48,8 @@ async def full(worker: Worker, http: httpx.AsyncClient) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def read_only(worker: Worker, http: httpx.AsyncClient) -> AsyncIterator[None]:
-    """Nothing in the data directory may be written to. The server notices when it opens the database again,
-    which the other fault makes it do."""
+    """Make the data directory read-only. The server notices that when it opens the database again, and the other fault
+    makes it do so."""
     files = [worker.data / "sessions.db", worker.data / "sessions.db-wal", worker.data / "sessions.db-shm"]
     for path in files:
         path.chmod(0o400)

@@ -77,5 +77,5 @@ async def _entries(store: Store, session: str) -> list[Entry]:
 
 
 def _runs(entries: list[Entry]) -> list[str]:
-    """The runs in the order of their entries; one that stands there twice was interleaved with another."""
+    """The runs in the order of their entries. A run that stands there twice was interleaved with another."""
     return [each.run_id for n, each in enumerate(entries) if n == 0 or each.run_id != entries[n - 1].run_id]

@@ -1,8 +1,8 @@
 """An older copy of the database is put under the anchor of a server that was killed, as docs/journal.md says it.
 
-Before: sessions with runs, then a copy of the data is made, more runs, and kill -9. The copy's database is put in
-place, and the server refuses what was lost and runs the rest, also where it is killed again; `verify` says what is
-missing until the operator says `accept`.
+First there are sessions with runs, then a copy of the data, more runs, and kill -9. Then the copy's database is put in
+place. The server refuses sessions that have lost entries and runs the others, also after it is killed again. `verify`
+tells what is missing until the operator says `accept`.
 """
 
 import asyncio

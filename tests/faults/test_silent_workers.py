@@ -34,7 +34,7 @@ async def test_a_worker_that_was_stopped_in_the_middle_of_a_statement_does_not_k
         stopped = await asyncpg.connect(postgres_url, server_settings={"application_name": "ostinato"})
         await stopped.execute("BEGIN")
         await stopped.execute("UPDATE sessions SET title = 'half done'")
-        await stopped.prepare("SELECT 1")  # the server waits for what is to follow, and is not idle
+        await stopped.prepare("SELECT 1")  # the server waits for the next message, and does not count as idle
         assert await store.acquire(KEY, "second") is not None
         stopped.terminate()
     finally:

@@ -13,8 +13,9 @@ Seen = list[tuple[str, str]]
 
 @dataclass
 class Clerk:
-    """Calls what the last user message asks for, `mail:ann note:x`, then tells the results; else it answers with the
-    number of its answer and that message. `slow` is answered in half. `seen` is what it saw each time."""
+    """Makes the calls that the last user message names, such as `mail:ann note:x`, and then tells the results. For any
+    other message it answers with the number of its answer and that message. To `slow` it gives only half an answer.
+    `seen` has the messages of each request."""
 
     seen: list[Seen] = field(default_factory=list)
     done: list[str] = field(default_factory=list)

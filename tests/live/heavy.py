@@ -93,7 +93,7 @@ def _chat(session: str) -> Sent:
 
 
 def _over(session: str, entries: list[Entry]) -> Iterator[Sent]:
-    """Everything that can be asked of a session, which is imported first."""
+    """All requests that can be made to a session. The session is imported first."""
     numbered = [replace(entry, seq=seq) for seq, entry in enumerate(entries, start=1)]
     lines = export_lines(numbered, session_id=session, title="t")
     path = f"/sessions/{session}"
@@ -194,7 +194,7 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def _states() -> Iterator[Sent]:
-    """A state of many keys, which the client and every call of a tool changes."""
+    """A state of many keys. The client and every call of a tool change it."""
     for number in range(3):
         yield _run("many calls of a tool", thread="state", state={f"k{n}": n * number for n in range(15_000)})
     yield Sent(method="GET", path="/sessions/state")

@@ -22,7 +22,7 @@ LINES = {"content-type": "application/jsonl"}
 
 
 def crafted() -> bytes:
-    """An export that nobody has made: calls without results in the middle, one of them approved, one that waits."""
+    """A forged export. It has calls without results in the middle, one of them approved, and one that waits."""
     calls = tuple(ToolCall(id=f"c{n}", name=name) for n, name in enumerate(("act", "guarded", "guarded", "theirs")))
     asked = [
         Interrupt(id=f"i{n}", kind="approval", call_id=call.id, name=call.name)

@@ -32,7 +32,7 @@ def test_no_body_breaks_the_server_or_leaves_a_stream_without_its_end(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # Not pytest's own loop but the server's, whose turns are what is measured.
+    # The server's own loop and not pytest's, because its turns are measured.
     uvloop = pytest.importorskip("uvloop")
     for _ in range(TIMES):
         with collected_as_served(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,4 +1,4 @@
-"""Streams as a client feels them: headers, pings, one write for what is ready, and a reader that stops."""
+"""Streams as a client gets them: headers, pings, one write for all that is ready, and a reader that stops."""
 
 import asyncio
 import json

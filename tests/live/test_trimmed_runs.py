@@ -1,4 +1,4 @@
-"""Runs of which not all events are there any more: told as a snapshot, and what came after it."""
+"""Runs whose first events are gone: a snapshot tells them, and the later events follow."""
 
 import asyncio
 
@@ -85,7 +85,7 @@ async def test_a_live_run_that_was_trimmed_goes_on_where_it_can_and_else_begins_
         trimmed_form(begun)
         marked = [number for number, _ in begun if number is not None]
         assert marked[0][1] == 1_000_000
-        # What the snapshot shows and what came after it are all that was said.
+        # The snapshot and the later events together tell the whole text.
         whole_text = "".join(f"a{n} " for n in range(60))
         assert said(begun).endswith(whole_text)
         for place, (number, _) in enumerate(begun, start=1):

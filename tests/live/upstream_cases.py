@@ -19,9 +19,13 @@ Call = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One stream. `text` is what the client is told of it, `calls` are those that are carried out, whoever does it,
-    `refused` says how many others were told to the model as wrong. `finish` is OpenAI's word where no call waits.
-    Where `text` is None, only that all ways agree is known."""
+    """One stream.
+
+    - text: the text that the client must be told; None if it is only known that all ways agree
+    - calls: the calls that must run, at the server or the client
+    - refused: how many other calls the model is told to be wrong
+    - finish: OpenAI's finish reason if no call waits
+    """
 
     frames: tuple[bytes, ...]
     text: str | None = ""

@@ -1,4 +1,4 @@
-"""Safe copies of schemas: what they mean stays, and what is too much or leads elsewhere is refused."""
+"""Safe copies of schemas keep their meaning. Schemas that are too large or lead elsewhere are refused."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The guards as settings: the defaults, what is refused, and in which words."""
+"""The guards as settings: their defaults, and the errors of wrong values."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""The guards of a run: one table of what a model does, and what is done about it."""
+"""The guards of a run: one table of a model's calls and the guards' trips."""
 
 from collections.abc import Callable, Iterable
 from random import Random

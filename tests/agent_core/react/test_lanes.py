@@ -1,4 +1,4 @@
-"""Two lanes of one run, which do nothing but emit and append."""
+"""Two lanes of one run that only emit and append."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -209,7 +209,7 @@ def test_calls_without_an_id_are_calls_of_their_own() -> None:
 
 
 ARGUMENTS: list[tuple[list[str], str, str, str, str]] = [
-    # pieces, what a server's call has, what is shown of it, what a client's has, what is shown of it
+    # the pieces; the arguments of a server's call, as stored and as shown; those of a client's call, likewise
     ([], "{}", "", "{}", "{}"),
     ([" ", "\n"], "{}", "", "{}", "{}"),
     (["nu", "ll"], "{}", "{}", "{}", "{}"),

@@ -29,7 +29,7 @@ PIECES: st.SearchStrategy[Piece] = st.one_of(
 
 
 class Shown:
-    """What a client knows: texts, thoughts and calls, each by its id; and what is open."""
+    """A client's knowledge: texts, thoughts and calls, each by its id; and the open blocks."""
 
     def __init__(self) -> None:
         self.said: dict[tuple[str, str], str] = {}

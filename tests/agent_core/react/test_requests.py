@@ -103,7 +103,7 @@ class Told:
 
 
 async def outside_of(*steps: Step, fails: str = "") -> tuple[Told, list[Event], dict[SessionKey, object]]:
-    """What somebody outside was told of an ephemeral run, its events, and what is left of its session."""
+    """Run an ephemeral session. Returns what its Outside was told, its events, and the session that is left."""
     model = ScriptedModel(steps)
     given, outside, events = RunInput(messages=(user("?"),), tools=(PICK,), whole=True), Told(fails), list[Event]()
     async with Engine() as engine:

@@ -34,7 +34,7 @@ SEND = ("send", '{"to":"ann"}')
 
 
 class Shop:
-    """An agent with tools of every temper, which note what they really did."""
+    """An agent with tools of each kind. They note what they really did."""
 
     def __init__(self, *steps: Step, store: InMemoryStore | None = None, **members: Any) -> None:
         self.ran: list[str] = []
@@ -103,8 +103,8 @@ def end_of(events: Sequence[Event]) -> AgentEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What the model does; then how the run ends, which results there are (the status, and what the text has in
-    it), and which tools have run."""
+    """A case: the model's answers. And what must follow: the run's status, the results (the status and a part of the
+    text of each), and the tools that have run."""
 
     steps: Sequence[Step]
     status: str = "completed"
@@ -300,7 +300,7 @@ async def test_an_operation_still_waits_when_its_run_fails_behind_it() -> None:
     async def fail_once(lease: Any, entries: Any, *, release: bool = False) -> None:
         nonlocal at
         at += 1
-        if at == 4:  # the input, the calls, what is asked, and the result of `look`
+        if at == 4:  # the entries are: the input, the calls, the interrupt, and the result of `look`
             raise OSError("disk")
         await append(lease, entries, release=release)
 

@@ -1,4 +1,4 @@
-"""Calls of one answer that run side by side, what they tell while they run, and what they leave behind."""
+"""Calls of one answer that run side by side: their events, and their results."""
 
 import asyncio
 import logging

@@ -1,7 +1,7 @@
-"""Limits are a turn's: they go on over all runs that answer one question, on any worker, and begin anew with the next.
+"""Limits belong to a turn: they count over all runs for one question, on any worker, and start again with the next one.
 
-A client that answers its own tools at once, a person who approves whatever is asked, and an operation that always has
-its result: none of them gives a model that goes in circles fresh limits.
+A client may answer its own tools at once, a person may approve all calls, and an operation may always have its result.
+None of that gives new limits to a model that goes in circles.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ def counted(n: int) -> str:
 
 
 class Client:
-    """A client that goes on for ever: it answers its own tools at once, approves what is asked, and has the result of
-    every operation. With `restarting`, each run is carried out by another engine."""
+    """A client that goes on for ever: it answers its own tools at once, approves every call, and has the result of each
+    operation. With `restarting`, each run has another engine."""
 
     def __init__(self, *steps: Step, restarting: bool = False, **members: Any) -> None:
         self.ran = 0

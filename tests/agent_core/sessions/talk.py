@@ -1,4 +1,4 @@
-"""Sessions written down by hand, for tests of what is made of their entries."""
+"""Sessions written by hand, for tests of the folds of their entries."""
 
 from collections.abc import Sequence
 

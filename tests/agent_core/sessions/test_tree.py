@@ -1,4 +1,4 @@
-"""The tree of an agent's messages: what is shown, and what comes back with its results."""
+"""The tree of an agent's messages: the shown path, and hidden messages that come back with their results."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What a person at the terminal is asked about a call, and what becomes of what they type."""
+"""The question about a call at the terminal, and the person's answers."""
 
 from typing import Any
 

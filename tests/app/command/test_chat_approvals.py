@@ -1,4 +1,4 @@
-"""`ostinato chat` where a call needs a person's word: on a terminal, and where nobody is there."""
+"""`ostinato chat` with calls that need an approval: on a terminal, and without one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

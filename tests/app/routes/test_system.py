@@ -1,4 +1,4 @@
-"""What is served, and whether the server is well."""
+"""The routes that tell of the server: its agents, its health, its page."""
 
 from collections.abc import AsyncIterator
 

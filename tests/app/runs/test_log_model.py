@@ -148,7 +148,7 @@ class LogAndModel(RuleBasedStateMachine):
         assert self.reported == 0
 
     def first(self) -> int:
-        """How many events nobody is to get any more."""
+        """The number of events that nobody will get any more."""
         places = list(self.places.values()) + ([] if self.kept is None else [self.kept])
         return min(places, default=len(self.events))
 

@@ -1,4 +1,4 @@
-"""What a client may send, what is made of it, and how it is told what is wrong."""
+"""AG-UI input: what a client may send, the engine's input made of it, and the errors."""
 
 from typing import Any
 

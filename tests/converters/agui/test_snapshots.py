@@ -1,4 +1,4 @@
-"""What is told whole: messages and state, in both dialects, and within a frame's size."""
+"""Snapshots of messages and state, in both dialects, and within a frame's size."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def snapshot(
     *messages: Message, dialect: Dialect = Dialect.V1, clients: Sequence[str] = (), reasoning: bool = False
 ) -> list[dict[str, Any]]:
     event = MessagesSnapshot(run_id=RUN, messages=messages, clients=frozenset(clients))
-    if dialect is Dialect.OLD:  # the protocol's models do not know `binary` any more
+    if dialect is Dialect.OLD:  # the protocol's models no longer know `binary`
         stream = AguiStream(THREAD, RUN, dialect, reasoning=reasoning)
         stream.feed([START])
         told = stream.feed([event]).partition(b"data: ")[2]

@@ -1,4 +1,4 @@
-"""What OpenAI's clients are told where a run waits for a person, or for what goes on elsewhere."""
+"""OpenAI's clients are told if a run waits for a person or an operation."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A user's own converters, which are written once, with AG-UI frames, and serve both endpoints."""
+"""A user's own converters. They make AG-UI frames, and serve both endpoints."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

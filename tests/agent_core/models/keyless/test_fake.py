@@ -1,4 +1,4 @@
-"""The keyless model: which tool it asks for, with which arguments, and what it answers."""
+"""The keyless model: the tools that it calls, their arguments, and its answers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs one after another and side by side, against what is promised of them."""
+"""Jobs keep their promises, one after another and side by side."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,8 +1,8 @@
-"""A client and an agent that talk: the client sends transcripts, and what the model sees and the tools do is counted.
+"""A client and an agent that talk. The client sends transcripts; the talk notes what the model sees and the tools do.
 
-The model answers `answer to <question>`. To a question that begins with `note:` it calls the server's tool `note`
-first, with `pick:` the client's `pick`, with `mail:` `mail`, which a person must approve; one that contains `broken`
-fails behind that, as often as `fails` says.
+The model answers `answer to <question>`. The beginning of a question makes it call a tool first: `note:` the server's
+tool `note`, `pick:` the client's `pick`, and `mail:` the tool `mail`, which a person must approve. After that, a
+question with `broken` fails as often as `fails` says.
 """
 
 import asyncio
@@ -134,7 +134,7 @@ class Talk:
         return [each.text for each in await self.shown()]
 
     async def said(self) -> list[str]:
-        """The texts of all that was ever said, also of what is not shown any more."""
+        """The texts of all messages, also of hidden ones."""
         bodies = [body_of(entry) for entry in await self.engine.store.load(KEY) if entry.kind == "message"]
         return [body.message.text for body in bodies if isinstance(body, MessageBody)]
 

@@ -24,9 +24,15 @@ PLACE = st.integers(min_value=0, max_value=99)
 
 
 class Client(RuleBasedStateMachine):
-    """`shows` is what the client shows its user; `branches` what it has shown before. Each call of the model's has a
-    number of its own, so that one that is carried out twice is seen. `sent` is the last request, and `failed` says that
-    its run has failed."""
+    """A client, as the machine knows it.
+
+    - shows: the messages that it shows its user
+    - branches: those that it has shown before
+    - sent: its last request
+    - failed: whether that request's run has failed
+
+    Each call of the model has its own number, so that a call that runs twice is seen.
+    """
 
     @initialize()
     def begin(self) -> None:
@@ -113,8 +119,8 @@ class Client(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(same=st.booleans())
     def repeat(self, same: bool) -> None:
-        """The last request again, under its `runId` or another one. Somebody has read the answer: where it ended on a
-        question, or a result, that is a wish for another one."""
+        """The last request again, under its `runId` or another one. Somebody has read the answer. So if the request
+        ended on a question or a result, it is a wish for another answer."""
         before, entries, failed = self.talk.asked, self.stored(), self.failed
         if not same:
             self.sent["run_id"] = f"again{self.number}"

@@ -28,7 +28,7 @@ from tests.doubles import calls
 
 
 def fresh(messages: list[Message], number: int) -> list[Message]:
-    """The messages under ids that their client has made anew, as some do in each request."""
+    """The messages under new ids, as some clients make them for each request."""
     return [
         Message(
             id=f"n{number}-{at}",

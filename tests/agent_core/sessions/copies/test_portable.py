@@ -1,4 +1,4 @@
-"""What is exported can be imported; what else comes in is refused by the number of its line."""
+"""An export can be imported. Other lines are refused, by their number."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ def test_an_anchor_keeps_what_proves_that_the_database_was_put_back(
     anchor = Anchor(tmp_path / "anchor")
     anchor.note(1, 5, b"a" * 32, since=0)
     anchor.note(1, 7, b"b" * 32, since=5)
-    for seq in (8, 9):  # the database has only 3 entries any more, and a server goes on writing
+    for seq in (8, 9):  # the database has only 3 entries left, and a server goes on writing
         anchor.note(1, seq, b"c" * 32, since=3)
     assert anchor.read(1) == (7, b"b" * 32)
     assert len(caplog.records) == 1

@@ -1,4 +1,4 @@
-"""What a whole journal is, and what is noticed beyond one session's chain."""
+"""A whole journal passes, and faults beyond one session's chain are found."""
 
 import shutil
 import sqlite3
@@ -112,7 +112,7 @@ def test_an_older_copy_of_the_database_is_named_by_the_newer_anchor(book: Book) 
 
 
 def test_a_database_that_was_put_back_and_went_on_is_named_by_a_copy_of_the_anchor(book: Book, tmp_path: Path) -> None:
-    """The chain is right and long enough, and made with the key, but it is not the one that was seen."""
+    """The chain is correct, long enough and made with the key, but the anchor has seen another one."""
     book.sql("DELETE FROM entries WHERE session = 3")
     book.sql("DELETE FROM sessions WHERE id = 3")
     book.sql("UPDATE sqlite_sequence SET seq = 2 WHERE name = 'sessions'")

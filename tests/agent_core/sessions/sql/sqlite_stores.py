@@ -36,7 +36,7 @@ async def run_sql(store: SqlStore, statement: str) -> list[Any]:
 
 @contextmanager
 def held_up(store: SqlStore) -> Generator[None, None, None]:
-    """The store's thread is busy inside, so that what is asked piles up. Needs a turn of the loop to begin."""
+    """Keep the store's thread busy inside the block, so that work piles up. It begins with the loop's next turn."""
     go_on = threading.Event()
 
     def wait(conn: Connection) -> None:

@@ -1,4 +1,4 @@
-"""What only the store on SQLite promises: its folder, its commits, and what is left after the worst."""
+"""Promises of the SQLite store alone: its folder, its commits, and its data after a crash."""
 
 import asyncio
 import logging

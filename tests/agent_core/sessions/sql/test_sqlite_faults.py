@@ -95,7 +95,7 @@ async def test_a_read_only_database_fails_and_recovers(store: SqlStore, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(database_file, "PRAGMAS", (*database_file.PRAGMAS, "query_only = ON"))
         await run_sql(store, "PRAGMA query_only = ON")
-        for _ in range(3):  # it connects anew, and finds it as it was
+        for _ in range(3):  # it connects again, and finds the same
             assert await fails(store.append(lease, [entry("two")])) == "OperationalError SQLITE_READONLY"
             assert await fails(store.check()) == "OperationalError SQLITE_READONLY"
     await store.check()
