@@ -11,9 +11,9 @@ from agent_core.names import SessionKey
 from agent_core.react.snapshot import tell
 from agent_core.runner import Runner
 from agent_core.sessions.entries import Entry, weight_of
-from agent_core.sessions.history import standing_of
+from agent_core.sessions.history import history_of, standing_of
 from agent_core.sessions.leases import answer_of
-from agent_core.sessions.standing import PastRun, Standing
+from agent_core.sessions.standing import PastRun
 from agent_core.stored import StoredRun
 
 
@@ -34,11 +34,11 @@ async def find_stored_run(runner: Runner, key: SessionKey, run_id: str) -> Store
         entries = await _last_word(runner, key, run_id, entries)
         standing = await aside(weight_of(entries), standing_of, entries)
     run = standing.runs.get(run_id)
-    return None if run is None else await aside(weight_of(entries), _stored_run, standing, run_id, run)
+    return None if run is None else await aside(weight_of(entries), _stored_run, entries, run_id, run)
 
 
-def _stored_run(standing: Standing, run_id: str, run: PastRun) -> StoredRun:
-    history = standing.history(run.agent)
+def _stored_run(entries: Sequence[Entry], run_id: str, run: PastRun) -> StoredRun:
+    history = history_of(entries, run.agent)
     return StoredRun(
         snapshot=tell(run_id, run.agent, history),
         end=_end(run_id, run, history.pending),

@@ -23,6 +23,7 @@ from agent_core.sessions.entries import Entry, entry_of, now_ms, weight_of
 from agent_core.sessions.history import history_of, standing_of
 from agent_core.sessions.kinds import TitledBody
 from agent_core.sessions.leases import answer_of
+from agent_core.sessions.standing import ROOT
 from agent_core.sessions.store import LeaseLost, SessionPutBack
 from agent_core.stored import EarlierRequest, Outline, Page, SessionInfo, StoredRun
 from agent_core.stored_run import find_stored_run
@@ -84,7 +85,8 @@ class Sessions:
 
     async def pending(self, key: SessionKey, agents: Sequence[str]) -> dict[str, tuple[Interrupt, ...]]:
         """The open interrupts of each of these agents that has ever asked for something."""
-        return await self._read(key, lambda entries: standing_of(entries).pending(agents))
+        wanted = [(agent, ROOT) for agent in agents]
+        return await self._read(key, lambda entries: standing_of(entries, *wanted).pending(agents))
 
     async def taker(self, key: SessionKey, operation_id: str) -> str | None:
         """The run that took the result of this operation; None if none has."""

@@ -17,6 +17,7 @@ from agent_core.names import SessionKey
 from agent_core.react.stopping import Stop
 from agent_core.room import Room
 from agent_core.sessions.entries import Entry
+from agent_core.sessions.kinds import StartedBody
 from agent_core.sessions.leases import Leases
 from agent_core.sessions.writer import Writer
 from agent_core.threads import SessionThreads
@@ -107,7 +108,7 @@ class Scope:
             writer.before = self._before
 
     async def _before(self, entries: Sequence[Entry]) -> None:
-        if self.before_calls is not None and any(entry.kind == "started" for entry in entries):
+        if self.before_calls is not None and any(entry.kind == StartedBody.kind for entry in entries):
             await self.before_calls()
 
     @property

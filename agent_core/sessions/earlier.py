@@ -13,7 +13,7 @@ from agent_core.retold import retold
 from agent_core.sessions.entries import Entry, body_of
 from agent_core.sessions.history import standing_of
 from agent_core.sessions.kinds import EndBody, MessageBody
-from agent_core.sessions.standing import Standing
+from agent_core.sessions.standing import ROOT, Standing
 from agent_core.stored import EarlierRequest, StoredAnswer
 
 ANSWERED: dict[str, RunStatus] = {
@@ -44,7 +44,7 @@ class Search:
 
 def earlier_in(entries: Sequence[Entry], wanted: Search, session_id: str) -> EarlierRequest | None:
     """The earlier request, or None if it is not known or too old. Raises SessionBusy while it is answered."""
-    standing = standing_of(entries)
+    standing = standing_of(entries, (wanted.agent, ROOT))
     found = (run for run in reversed(standing.runs.items()) if run[1].claim.startswith(wanted.key_claim))
     run_id, run = next(found, ("", None))
     if run is None or run.began_at < wanted.since:

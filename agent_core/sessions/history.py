@@ -17,9 +17,10 @@ def take(standing: Standing, entry: Entry, body: Body) -> None:
     body.fold(standing)
 
 
-def standing_of(entries: Sequence[Entry]) -> Standing:
-    """How the session stands. Raises msgspec.MsgspecError for a body that does not fit its kind."""
-    standing = Standing()
+def standing_of(entries: Sequence[Entry], *wanted: tuple[str, str]) -> Standing:
+    """How the session stands, with the histories of these agents and lanes. Raises msgspec.MsgspecError for a body that
+    does not fit its kind."""
+    standing = Standing(wanted)
     for entry in entries:
         take(standing, entry, body_of(entry))
     changes = standing.changes
@@ -46,7 +47,7 @@ def changes_in(entries: Iterable[Entry]) -> StateChanges:
 
 def history_of(entries: Sequence[Entry], agent: str, lane: str = ROOT) -> History:
     """The agent's history in the lane. Raises msgspec.MsgspecError for a body that does not fit its kind."""
-    return standing_of(entries).history(agent, lane)
+    return standing_of(entries, (agent, lane)).history(agent, lane)
 
 
 def state_since(entries: Sequence[Entry], agent: str, seq: int) -> tuple[Any] | None:

@@ -72,7 +72,7 @@ class RunBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     def fold(self, standing: Standing) -> None:
         run_id, history = standing.run_id, standing.here(self.agent)
         run = PastRun(agent=self.agent, client=self.client, claim=self.claim, seq=standing.seq, began_at=self.at)
-        standing.open_runs[run_id, standing.lane] = history
+        standing.open_runs[run_id, standing.lane] = run, history
         standing.clients.add(self.client)
         for runs in (history.runs, standing.runs) if standing.lane == ROOT else (history.runs,):
             runs.pop(run_id, None)  # a later attempt stands at the end
@@ -109,10 +109,10 @@ class EndBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     cut: Cut | None = None
 
     def fold(self, standing: Standing) -> None:
-        history = standing.open_runs.pop((standing.run_id, standing.lane), None)
-        if history is None:
+        found = standing.open_runs.pop((standing.run_id, standing.lane), None)
+        if found is None:
             return
-        run = history.runs[standing.run_id]
+        run, history = found
         run.status, run.code, run.ended_at = self.status, self.code, self.at
         run.last, run.unread, run.cut = self.last, self.unread, self.cut
         history.turn.spend(self.tokens, self.seconds)

@@ -4,7 +4,7 @@ Each kind of entry (`kinds.py`) changes something here. There is no other fold: 
 from its standing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -20,6 +20,10 @@ from agent_core.sessions.turns import Turn
 
 ROOT = "root"
 """The lane of the agent that the user talks to. A subagent has a lane of its own."""
+
+ELSEWHERE = ("", "")
+"""In place of all agents and lanes that nobody asked for. They share a history without a tree: an import may have as
+many agents as entries."""
 
 Origin = Literal["", "adopted", "copied"]
 """Where an entry comes from.
@@ -175,10 +179,11 @@ class NotTheClients:
 class Standing:
     """What the entries that were taken so far amount to. The histories share what is the session's.
 
+    - wanted: the agents and lanes that have a history of their own; None is all
     - run_id, lane, seq: of the entry that is taken now
-    - histories: by agent and lane
+    - histories: by agent and lane, or ELSEWHERE; agents: those that have messages
     - runs: the latest attempt of each run of any agent, by id
-    - open_runs: the runs that have begun and not ended, by id and lane
+    - open_runs: the runs that have begun and not ended, by id and lane, with their histories
     - owners: the agents of all interrupts, answered ones too, by the interrupt's id
     - operations: the interrupts that wait or waited for an operation, by the operation's id
     - takers: the runs that took an operation's result, by the interrupt's id
@@ -186,12 +191,14 @@ class Standing:
     - switched: how many messages all rewinds together have hidden or shown again
     """
 
+    wanted: Collection[tuple[str, str]] | None = None
     run_id: str = ""
     lane: str = ROOT
     seq: int = 0
     histories: dict[tuple[str, str], History] = field(default_factory=dict)
+    agents: dict[str, None] = field(default_factory=dict)
     runs: dict[str, PastRun] = field(default_factory=dict)
-    open_runs: dict[tuple[str, str], History] = field(default_factory=dict)
+    open_runs: dict[tuple[str, str], tuple[PastRun, History]] = field(default_factory=dict)
     call_ids: set[str] = field(default_factory=set)
     started: dict[str, str] = field(default_factory=dict)
     clients: set[str] = field(default_factory=set)
@@ -210,10 +217,11 @@ class Standing:
 
     def of(self, agent: str, lane: str = ROOT) -> History:
         """The agent's history in the lane, without the title, the state and what is told of others."""
-        found = self.histories.get((agent, lane))
+        key = (agent, lane) if self.wanted is None or (agent, lane) in self.wanted else ELSEWHERE
+        found = self.histories.get(key)
         if found is None:
-            found = self.histories[agent, lane] = History(
-                agent=agent,
+            found = self.histories[key] = History(
+                agent=key[0],
                 call_ids=self.call_ids,
                 started=self.started,
                 clients=self.clients,
@@ -226,22 +234,27 @@ class Standing:
         return self.of(agent, self.lane)
 
     def history(self, agent: str, lane: str = ROOT) -> History:
-        """The agent's history in the lane, complete. Call it when all entries were taken."""
+        """The agent's history in the lane, complete. It must be the only one wanted, and all entries taken."""
         history = self.of(agent, lane)
-        history.lost = {run_id: each.agent for (run_id, at), each in self.open_runs.items() if at == ROOT}
+        history.lost = {run_id: run.agent for (run_id, at), (run, _) in self.open_runs.items() if at == ROOT}
         history.title, history.state = self.title, self.state
         history.state_patches, history.misfits = self.state_patches, self.misfits
-        if len(self.histories) > 1:
-            others = (each for each in self.histories.values() if each is not history)
-            history.others = {said.id: said for each in others for said in each.tree.said()}
+        if ELSEWHERE in self.histories:
+            history.others = self.histories[ELSEWHERE].others
         return history
 
     def say(self, agent: str, message: Message, origin: Origin) -> None:
         """A message is added. It was observed, without reasoning, if its run has not begun."""
         history = self.here(agent)
-        history.add(message, origin, run_id=self.run_id, seq=self.seq, observed=self.run_id not in self.runs)
+        self.agents[agent] = None
         if message.tool_calls:
             self._calling.append((history, message))
+        if history.agent:
+            history.add(message, origin, run_id=self.run_id, seq=self.seq, observed=self.run_id not in self.runs)
+        else:  # elsewhere
+            self.call_ids.update(call.id for call in message.tool_calls)
+            if message.role in ("user", "assistant"):
+                history.others[message.id] = message
 
     def ask(self, agent: str, interrupt: Interrupt) -> None:
         """A call waits for something."""
@@ -262,13 +275,9 @@ class Standing:
         self._calling.clear()
         self._asking.clear()
 
-    @property
-    def agents(self) -> list[str]:
-        """The agents that have messages."""
-        return [agent for (agent, lane), each in self.histories.items() if lane == ROOT and not each.tree.empty]
-
     def pending(self, agents: Iterable[str]) -> dict[str, tuple[Interrupt, ...]]:
-        """The interrupts that wait now, by agent, of those of these agents that have ever asked for something."""
+        """The interrupts that wait now, by agent, of those of these agents that have ever asked for something. Their
+        histories must be wanted."""
         names = set(self.owners.values())
         return {agent: self.of(agent).pending for agent in agents if agent in names}
 

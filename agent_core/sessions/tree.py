@@ -151,11 +151,6 @@ class Tree:
         elif self._shown is not None:
             self._shown.append(message)
 
-    def said(self) -> Iterator[Message]:
-        """All messages of the user and the model, hidden ones too, each once."""
-        found = ((message_id, node.message) for message_id, node in self._by_id.items())
-        return (said for message_id, said in found if said.id == message_id and said.role in ("user", "assistant"))
-
     @property
     def empty(self) -> bool:
         """Whether no message was ever added."""

@@ -117,8 +117,7 @@ def two_lanes() -> Sequence[Entry]:
 
 
 def test_messages_rewinds_runs_turns_and_interrupts_are_each_lanes_own() -> None:
-    standing = standing_of(two_lanes())
-    root, lane = standing.history("a"), standing.history("a", "c1")
+    root, lane = history_of(two_lanes(), "a"), history_of(two_lanes(), "a", "c1")
     assert [message.id for message in root.messages] == ["u1", "m1"]
     assert [message.id for message in lane.messages] == ["s1", "s3"]
     assert (root.pending, lane.pending) == ((), (WAITS,))
@@ -139,14 +138,24 @@ def test_state_calls_lost_runs_clients_and_title_are_the_sessions(lane: str) -> 
 
 def test_the_end_of_a_run_in_its_own_lane_is_not_that_of_a_subagent() -> None:
     ended = [*two_lanes(), *in_lane("root", "r", EndBody(status="completed", tokens=3))]
-    standing = standing_of(ended)
-    assert (standing.history("a").lost, standing.runs["r"].status) == ({}, "completed")
-    assert standing.history("a").turn.tokens == 3
-    assert standing.history("a", "c1").turn.tokens == 7
+    assert (history_of(ended, "a").lost, standing_of(ended).runs["r"].status) == ({}, "completed")
+    assert history_of(ended, "a").turn.tokens == 3
+    assert history_of(ended, "a", "c1").turn.tokens == 7
+
+
+def test_only_the_history_that_is_wanted_is_kept_apart() -> None:
+    """An import may have as many agents as entries, and each reading would pay for all of them."""
+    entries = numbered(*(user(f"u{number}", agent=f"a{number}") for number in range(50)))
+    standing = standing_of(entries, ("a7", "root"))
+    assert len(standing.histories) == 2
+    assert len(standing.agents) == 50
+    history = standing.history("a7")
+    assert [message.id for message in history.messages] == ["u7"]
+    assert len(history.others) == 49
 
 
 def test_a_copy_closes_each_lane_in_its_lane() -> None:
-    copy = standing_of(copy_entries(two_lanes()))
+    copy = standing_of(copy_entries(two_lanes()), ("a", "root"), ("a", "c1"))
     assert [each.status for each in copy.of("a").messages if each.role == "tool"] == ["interrupted"]
     assert [each.status for each in copy.of("a", "c1").messages if each.role == "tool"] == ["not_run"]
     assert copy.open_runs == {}
