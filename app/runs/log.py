@@ -30,7 +30,8 @@ together with `_events` and never counted again.
 
 import asyncio
 import sys
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, MutableSequence
 
 from agent_core.events import OVERHEAD, AgentEnd, Event, FinalOutput, RunFailed, TextDelta
 from app.runs.source import Snapshot
@@ -84,7 +85,8 @@ class Log:
         self._grown = grown
         self._reported = 0  # what `grown` was told in all
         self._events: list[Event] = []
-        self._weights = [0]
+        # An array takes a fifth of a list's memory, and a little more time: where events stay, memory counts.
+        self._weights: MutableSequence[int] = array("q", [0]) if keep else [0]
         self._first = 0
         self._kept = BEGINNING if keep else None
         self._mark = min(STEP, self._most) if keep else sys.maxsize  # the weight beyond which `_grow` is called

@@ -46,6 +46,7 @@ _REFS = {
 }
 
 _EVENTS: TypeAdapter[AguiEvent] = TypeAdapter(AguiEvent, config=ConfigDict(defer_build=True))
+"""Finds an event's model by its `type`, however the protocol's package puts its models together. Built at first use."""
 
 _DELTAS = ("TEXT_MESSAGE_CONTENT", "TOOL_CALL_ARGS", "REASONING_MESSAGE_CONTENT")
 
