@@ -1,4 +1,4 @@
-"""How a run is made: its input is checked, and it gets what all runs share. Nothing is waited for here."""
+"""Makes runs: checks the input, and gives the run what all runs share. Nothing here waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Admission:
         self._orphans: set[asyncio.Task[Any]] = set()
 
     async def aclose(self) -> None:
-        """Wait for calls that were left behind, and close what is owned."""
+        """Wait for calls that were left behind, and close all that is owned."""
         if self._orphans:
             await asyncio.wait(self._orphans, timeout=GRACE)
         await self._http.aclose()
@@ -56,7 +56,7 @@ class Admission:
         seen: Callable[[str], bool] | None = None,
         outside: Outside | None = None,
     ) -> Run:
-        """A run, which still needs its place at the gate. Raises InvalidRequest."""
+        """Make a run. It still needs its place at the gate. Raises InvalidRequest."""
         check_state(given.state)
         own = {tool.spec.name for tool in agent.tools}
         for index, spec in enumerate(given.tools):

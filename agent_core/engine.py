@@ -97,7 +97,7 @@ class Engine:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop what is under way, wait until it is saved, and close the clients and the store."""
+        """Stop the runs under way, wait until they are saved, and close the clients and the store."""
         await self._runner.aclose()
 
     async def call(
@@ -257,8 +257,8 @@ class Session:
         return await self._engine.sessions.snapshot(self.key)
 
     async def restore(self, snapshot: bytes) -> None:
-        """Fill an empty session from a snapshot: a copy, in which nothing is left to be carried out, and no approval
-        counts. Raises InvalidRequest if the session is not empty, or the bytes are no snapshot."""
+        """Fill an empty session from a snapshot. None of the copied calls is ever run, and no copied approval counts.
+        Raises InvalidRequest if the session is not empty, or the bytes are no snapshot."""
         try:
             await self._engine.sessions.restore(self.key, snapshot)
         except SessionExists as error:

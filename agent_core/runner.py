@@ -39,7 +39,7 @@ LEASE_SECONDS = 30.0
 
 
 class Runner:
-    """Carries runs out. It knows the runs that are under way only so that they can be stopped."""
+    """Carries runs out. It keeps the runs that are under way, so that they can be stopped."""
 
     def __init__(self, store: Store, gate: Gate, http: HttpClient, lease_seconds: float = LEASE_SECONDS) -> None:
         self.store = store
@@ -65,7 +65,7 @@ class Runner:
         self._closed = False
 
     async def aclose(self) -> None:
-        """Stop what is under way, wait until it is saved, and close what is owned. Nothing new begins."""
+        """Stop the runs under way, wait until they are saved, and close all that is owned. No new run begins."""
         self._closed = True
         self._stop_all("draining")
         if self._tasks:
@@ -96,7 +96,7 @@ class Runner:
             agent, given, key, leases, run_id=run_id, ephemeral=ephemeral, seen=seen, outside=outside
         )
         scope = run.lane.scope
-        # Last, when nothing can raise any more: a place that nobody gives back would block the session for good.
+        # Last, when nothing can raise: a place that nobody gives back would block the session for good.
         scope.ticket = self.gate.enter(key, run.run_id)
         scope.waited = not scope.ticket.holds
         self._runs.setdefault(key, []).append(run)
@@ -118,7 +118,8 @@ class Runner:
 
     @asynccontextmanager
     async def writing(self, key: SessionKey, run_id: str, *, always: bool = True) -> AsyncGenerator[Writer, None]:
-        """Gate, lease, load and release, as a run has them, for those who only write. `always` is the gate's."""
+        """Enter the gate, acquire, load and release the session as a run does, to write to it. `always` as in the
+        gate."""
         self._check_open()
         ticket = self.gate.enter(key, run_id, always=always)
         self._writers += 1
@@ -171,12 +172,12 @@ class Runner:
             return failed(lane, error)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # sys.exit in the user's code, a cancel that leaked: no reason to end in silence
+        except BaseException:  # sys.exit in the user's code, or a cancel that leaked: the run must still tell its end
             logger.exception("run %s failed", lane.run_id)
             return failed(lane, RunError("internal"))
 
     async def _open(self, lane: Lane) -> None:
-        """Become the session's writer and read it; a stop ends the wait for a store that is silent."""
+        """Become the session's writer and read it. A stop ends the wait for a silent store."""
         scope = lane.scope
         try:
             writer = await scope.stop.guard(scope.leases.open(scope.key, wait=self._patience, waiting=lane.announce))
@@ -190,7 +191,7 @@ class Runner:
 
     async def _read(self, lane: Lane, entries: Sequence[Entry]) -> None:
         weight, asked = weight_of(entries), (entries, lane.agent.name, lane.id)
-        if weight <= SMALL:  # a task of its own costs what a short run notices
+        if weight <= SMALL:  # a task of its own would cost a short run too much
             lane.history = history_of(*asked)
         else:
             lane.history = await lane.scope.stop.guard(self.aside(weight, history_of, *asked))
@@ -203,12 +204,12 @@ class Runner:
             )
 
     async def _save(self, lane: Lane, writer: Writer, end: End) -> End:
-        """Pair what is open, store the end and release. What fails in writing is the run's failure; a release that
-        fails is not, since all is stored."""
+        """Pair the open calls, store the end and release. If writing fails, the run has failed. If only the release
+        fails, it has not, because all is stored."""
         scope = lane.scope
         try:
             async with asyncio.timeout(SAVING):
-                if not scope.begun:  # nothing was taken in: it leaves no trace
+                if not scope.begun:  # no input was taken, so the run leaves no trace
                     await scope.leases.release(writer.lease)
                     return end
                 if isinstance(end, RunFailed) or end.status == "cancelled":
@@ -225,8 +226,7 @@ class Runner:
         return end
 
     async def _part(self, run: Run, end: End) -> End:
-        """An ephemeral session is over: it is forgotten, or, where it waits for somebody who may take days, moved to
-        where the other sessions live."""
+        """Forget the ephemeral session. If it waits for somebody, who may take days, move it to the store first."""
         key, lane, scope = run.key, run.lane, run.lane.scope
         try:
             if isinstance(end, AgentEnd) and end.interrupts:
@@ -247,7 +247,7 @@ class Runner:
         return await self._tell_outside(run, end)
 
     async def _tell_outside(self, run: Run, end: End) -> End:
-        """Let whoever keeps what the run leaves do so. The run's end, which is a failure where that failed."""
+        """Tell `outside` that the run has ended. Returns the run's end, which is a failure if `outside` has failed."""
         if run.outside is None:
             return end
         try:
@@ -265,7 +265,7 @@ class Runner:
                     run.stop(reason)
 
     def _cancel(self, cancel: Cancel) -> None:
-        """Another worker was asked to stop what this one carries out. The next run has another fence."""
+        """Stop a run of this worker, as another worker was asked to. The fence tells it from the session's next run."""
         for run in self.under_way(cancel.key):
             writer = run.lane.scope.writer
             if writer is not None and writer.lease.fence == cancel.fence:

@@ -125,7 +125,7 @@ class Threads:
             call = None if inbox is None else self._wait(inbox)
 
     def _done(self, call: "_Call") -> "SimpleQueue[_Call | None] | None":
-        """The call is over; where the thread's next one comes, None where there are enough threads without it."""
+        """The call is over. Returns the inbox for the thread's next call, or None if there are enough other threads."""
         with self._lock:
             call.over = True
             self._busy -= 1

@@ -1,4 +1,4 @@
-"""What a request may bring: how many headers, how large its body is, and in which form."""
+"""Limits of a request: the number of its headers, the size of its body, and its content type."""
 
 from collections.abc import Callable
 from typing import TypeVar

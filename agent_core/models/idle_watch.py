@@ -1,4 +1,4 @@
-"""How long a model may be silent: a clock that runs only while an answer is waited for."""
+"""Bounds the silence of a model, with a clock that runs only while somebody waits for its answer."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,7 +1,4 @@
-"""What stands in the payloads of a Chat Completions stream, whatever type its values have.
-
-A value of a wrong type counts as missing.
-"""
+"""Reads the fields of Chat Completions payloads. A value of a wrong type counts as missing."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -36,7 +33,7 @@ def count_in(members: Any, name: str) -> int | None:
 
 
 def parts_of(content: Any) -> Iterator[tuple[str, str]]:
-    """(`thinking` or `text`, the text) of content as a list of parts, as Mistral sends it."""
+    """The parts of content that is a list, as Mistral sends it: each `thinking` or `text`, with its text."""
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict):
             kind = "thinking" if part.get("type") == "thinking" else "text"

@@ -40,7 +40,7 @@ class Lane:
     - iteration: counts the rounds of reasoning of this run
     - cleared: the calls that this run stored as started; `started`: those that it began to run
     - reply: the answer that the model is giving, until it stands in the history
-    - answer: the run's answer; `cut`: how the provider cut the last one, None where it did not
+    - answer: the run's answer; `cut`: how the provider cut the last one, None if it did not
     - told: the earlier run that this one only tells of
     """
 
@@ -136,7 +136,7 @@ class Lane:
         await self.write(lambda: self.entries_of(message), lambda: self.add(message))
 
     def defer(self, message: Message) -> None:
-        """Add a message that is stored with whatever the run stores next, its end at the latest."""
+        """Add a message. It is stored with the run's next entries, at the latest with its end."""
         self.scope.writing.defer(*self.entries_of(message))
         self.add(message)
 

@@ -276,7 +276,7 @@ class Reply:
             self._emitter.send(self._delta_of(call, text))
 
     def finish(self) -> Message:
-        """End what is open and return the message: whole after a good stream, else what had come."""
+        """End the open block and return the message. It is whole after a good stream, else it has what had come."""
         while self._waiting:
             self._advance()
         self._end()
@@ -288,8 +288,8 @@ class Reply:
         return sum(len(part) for block in self._blocks for part in block.parts)
 
     def snapshot(self) -> tuple[Message | None, tuple[Event, ...]]:
-        """What was emitted so far, in another form: the message of the blocks that were ended (None where
-        none was), and the events that start the open block and tell all of its text."""
+        """What was emitted so far, in another form: a message of the ended blocks (None without one), and events that
+        start the open block and tell its text."""
         behind = {id(block) for block in (self._open, *self._waiting)}
         ended = [block for block in self._blocks if id(block) not in behind]
         block, events = self._open, list[Event]()

@@ -18,7 +18,7 @@ that set waits for it when the engine closes. asyncio's own `timeout` would not 
 
 Three ends look alike from outside and are told apart here:
 
-- the run was stopped: Stopped, also where the child's clean-up raised something else
+- the run was stopped: Stopped, also if the child's clean-up raised something else
 - the time limit is over: TimeoutError. A TimeoutError of the child's own must be caught inside it
 - the child cancelled itself, for instance by a cancel scope that leaked: SelfCancelled, which is the tool's failure and
   no stop of the run
@@ -63,7 +63,7 @@ class Stop:
         self._orphans = orphans if orphans is not None else set()
 
     def request(self, reason: StopReason) -> bool:
-        """Stop the run. False where it was stopped already."""
+        """Stop the run. False if it was stopped already."""
         if self.reason is not None:
             return False
         self.reason = reason
@@ -73,15 +73,15 @@ class Stop:
         return True
 
     def check(self) -> None:
-        """Raise Stopped where a stop was requested."""
+        """Raise Stopped if a stop was requested."""
         if self.reason is not None:
             raise Stopped(self.reason)
 
     async def guard(self, work: Coroutine[Any, Any, T], limit: float | None = None) -> T:
         """Carry the work out in a child task that a stop cancels. Several tasks of a run may do so at once.
 
-        Raises Stopped; SelfCancelled; TimeoutError after `limit` seconds, on the dot, even where the work is still
-        cleaning up then; and whatever the work raises.
+        Raises Stopped; SelfCancelled; TimeoutError after `limit` seconds, without waiting for the work's clean-up; and
+        what the work raises.
         """
         try:
             self.check()
@@ -109,7 +109,7 @@ class Stop:
                 raise Stopped(self.reason)
             raise TimeoutError
         if self.reason is not None and (child.cancelled() or child.exception() is not None):
-            raise Stopped(self.reason)  # what the cleaning up raised does not matter any more
+            raise Stopped(self.reason)  # an error of the clean-up no longer matters
         if child.cancelled():
             raise SelfCancelled  # and never a cancel of the run's own task
         return child.result()

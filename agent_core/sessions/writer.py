@@ -84,7 +84,7 @@ class Writer:
     def _written(self, task: "asyncio.Task[None]") -> None:
         self._turn.release()
         if not task.cancelled():
-            task.exception()  # the caller has it; where nobody waits, asyncio must not report it as never retrieved
+            task.exception()  # the caller has it; if nobody waits, asyncio must not report it as never retrieved
 
     async def quiet(self) -> None:
         """Wait until no write is under way, also none that nobody waits for."""

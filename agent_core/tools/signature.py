@@ -1,7 +1,7 @@
-"""What a function takes: a model of pydantic's that checks it, and the JSON Schema that a model sees.
+"""A function's parameters: a pydantic model that checks them, and the JSON Schema that a model sees.
 
-Pydantic makes the schema (draft 2020-12) from the annotations; the docstring describes the parameters. What the types
-refuse is told in the same words as what the schema refuses.
+Pydantic makes the schema (draft 2020-12) from the annotations; the docstring describes the parameters. Misfits with the
+types are told in the same words as misfits with the schema.
 """
 
 import inspect

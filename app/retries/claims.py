@@ -73,7 +73,7 @@ class Claims:
                 self._locks.pop(name, None)
 
     async def enter(self, claim: Claim, run_id: str, gone: Callable[[], Awaitable[bool]]) -> StoredAnswer | ClaimedRun:
-        """The answer that the same request was given before, or the claim for the run that is to answer it.
+        """The earlier answer to the same request, or the claim for a run that will answer it.
 
         It waits while another worker holds the claim; `gone` says whether the client has left. Raises OtherBody,
         StillAnswered, ClientDisconnect, and RunError `store_unavailable` or `draining`.

@@ -39,10 +39,10 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def hidden_turn_of(run: Run) -> HiddenTurn | None:
-    """What the run leaves to its client; None if the client can bring all of it itself.
+    """The run's hidden turn, or None if the client can send all of it back.
 
-    It cannot bring the server's own calls and results, its calls that were refused here, a guard's words beside a
-    result, or members that a provider wants back on a call; and hardly any client replays thinking.
+    A client cannot send back the server's own calls and results, calls that were refused here, a guard's note in a
+    result, or members that a provider wants back with a call. Hardly any client sends thinking back.
     """
     messages = run.messages
     hidden = any(_is_hidden(message, run) for message in messages)
@@ -50,7 +50,7 @@ def hidden_turn_of(run: Run) -> HiddenTurn | None:
 
 
 def left_of(run: Run) -> HiddenTurn:
-    """What a stopped run had done, without the unfinished answer at its end, which the next run says again."""
+    """The work of a stopped run, without the unfinished answer at its end. The next run gives that answer again."""
     messages = run.messages
     last = max((at for at, each in enumerate(messages) if each.role != "assistant" or each.tool_calls), default=-1)
     return HiddenTurn(messages=messages[: last + 1], state=run.state)

@@ -1,4 +1,4 @@
-"""What a run without a session leaves: what its client has not seen, and the answer for the same request again."""
+"""The end of a run without a session: it keeps the hidden turn for its client, and the answer for the same request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -40,8 +40,8 @@ LONGEST_PROGRESS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: its status, its result or what it waits for, its edit of the session's state, and, where it
-    failed, the class of the error."""
+    """The outcome of a call: its status, its result or what it waits for, its edit of the session's state, and the
+    error's class if it failed."""
 
     status: ResultStatus
     content: str | tuple[Part, ...] | Pending

@@ -1,13 +1,13 @@
 """Where the messages of a request stand in the history.
 
 A client sends the conversation as it shows it. Some of its messages are copies of ours, under our ids or under ids that
-it made; some are new; some are old versions of what was edited since. To align them is to find for each message of the
-request the node of the history that it is a copy of.
+it made; some are new; some are old versions of messages that were edited since. To align the messages means to find,
+for each one that is a copy, its node in the history.
 
 Three things can tell, from the surest to the weakest:
 
-1. The id of a message, where the client keeps ids (`own_ids`).
-2. The ids of an assistant message's calls. A client that numbers messages anew keeps these: results refer to them.
+1. The id of a message, if the client keeps ids (`own_ids`).
+2. The ids of an assistant message's calls. A client that gives messages new ids keeps these, because results need them.
 3. The text of a user message. A text may be said twice ("yes"), so it counts only between its neighbours: behind the
    nearest known message in front of it, and in front of the nearest behind it. `_place_by_text` goes from the last to
    the first and takes the latest fit each time, so that an equal text further up is left for an earlier message.
@@ -15,8 +15,8 @@ Three things can tell, from the surest to the weakest:
 The user messages at the very end are never placed by text. "yes" said again there is a new "yes", unless the request is
 known to have come before (`question`).
 
-A message that cannot be placed is new where it stands behind all that can. Elsewhere it is passed over, and told so,
-since nobody can say what it would mean to insert it there.
+A message that cannot be placed is new if it stands behind all that can. Elsewhere it is passed over, and the client is
+told so, because nobody can say what it would mean to insert it there.
 
 The last known message also says which branch the client shows. Where that one was rewound away, the client looks at an
 old branch, and the path goes there (`hidden`). Steps in front of the first question do not say so: all branches share
@@ -179,8 +179,8 @@ class _Placer:
                 self.known[at] = Place(at, node, each.message)
 
     def _take_results(self, found: Placing) -> None:
-        """Tool messages: an answer to a call that waits for the client; a result that we have, where it stands
-        behind its call with only results between; nothing else."""
+        """Take the tool messages. Two kinds count: an answer to a call that waits for the client; and a result that we
+        have, if it stands behind its call with only results between."""
         waiting = {call.id for call in found.waiting}
         asking: Node | None = None
         for at, message in enumerate(self.messages):
@@ -298,7 +298,7 @@ def _words_of(message: Message) -> list[Message]:
 
 
 def _said_again(messages: Sequence[Message]) -> dict[int, int]:
-    """The user messages whose id came before in the request, each with the index of the first, which counts."""
+    """The user messages whose id came before in the request, each with the index of the first one. The first counts."""
     first: dict[str, int] = {}
     places = ((at, first.setdefault(each.id, at)) for at, each in enumerate(messages))
     return {at: before for at, before in places if before != at and messages[at].role == "user"}

@@ -135,9 +135,11 @@ def _with_ids_of_their_own(lane: Lane, intake: Intake) -> list[Message]:
 def _watch(
     lane: Lane, results: list[Message], said: list[Message], *, opens: bool
 ) -> tuple[list[Message], list[Message], list[Trip]]:
-    """Show the guards what this run brings: results of calls that were left open, or, of a conversation that is brought
-    whole, all behind its last user message. What they tell the model is added to results that it has not read yet.
-    Returns both lists as they are to be stored, and what has tripped."""
+    """Show the guards this run's input: results of calls that were left open; or, if a whole conversation was brought,
+    its messages behind the last user message. Their notes are added to results that the model has not read yet.
+
+    Returns both lists as they must be stored, and the trips.
+    """
     brought = [*results, *said]
     asked = [place for place, each in enumerate(brought) if each.role == "user"]
     read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
@@ -196,8 +198,8 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
 
 
 def _state(lane: Lane, back: StateChange | None) -> Any:
-    """The client's state, if it brings one; else the state as it stood where the history goes on. An empty state counts
-    as none: a fresh client sends it and means nothing by it."""
+    """The client's state if it brings one, else the state as it stood at the place where the history goes on. An empty
+    state counts as none, because a fresh client sends one and means nothing by it."""
     given = lane.input.state
     if given is not None and given != {}:
         return copy_of(given)
