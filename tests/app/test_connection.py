@@ -75,13 +75,13 @@ async def test_a_request_behind_another_does_not_close_the_stream_of_that_one(
         was_late(connection)
 
     monkeypatch.setattr(Connection, "_late", note)
-    monkeypatch.setattr(Connection, "request_seconds", 0.02)
     go_on = asyncio.Event()
     model = ScriptedModel([[TextPiece("begun"), go_on, *says("late")], says("again")])
     async with serving(Agent("a", model)) as up:
         reader, writer = await asyncio.open_connection("127.0.0.1", up.port)
         writer.write(_post("go"))
         await model.streaming.wait()
+        monkeypatch.setattr(Connection, "request_seconds", 0.02)
         second = _post("me too")
         writer.write(second[:there])
         await until(lambda: len(late) > 2)
