@@ -1,7 +1,7 @@
 """Agents of your own: `ostinato serve examples/my_agents.py`.
 
-A typed function becomes a tool: the model sees its name, its docstring and a schema made from its
-signature. `agents` is what is served; the first one is the default.
+A typed function becomes a tool: the model sees its name, its docstring and a schema made from its signature. The server
+serves `agents`; the first one is the default.
 """
 
 from typing import Annotated, Literal
