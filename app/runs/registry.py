@@ -123,10 +123,8 @@ class Runs:
         newest = self._known.get(name) is served
         if earlier is not None and earlier not in self._runs:
             if newest and served.told == name[2] and earlier.log.readable:
-                self._known[name], newest = (
-                    earlier,
-                    False,
-                )  # its client may come back to it
+                self._known[name] = earlier  # its client may come back to it
+                newest = False
             else:
                 earlier.drop()
         if not served.told:
