@@ -27,8 +27,7 @@ from agent_core.models.keyless.words import (
     values_in,
 )
 
-MOST_PARAMETERS, MOST_CHOICES, MOST_EXAMPLES, MOST_RESULTS = 16, 100, 16, 8
-LONGEST_DESCRIPTION, LONGEST_NAME = 300, 100
+MOST_PARAMETERS, MOST_CHOICES, MOST_EXAMPLES, MOST_RESULTS, LONGEST_DESCRIPTION, LONGEST_NAME = 16, 100, 16, 8, 300, 100
 
 CODE_PARTS = frozenset(("id", "ids", "no", "nr", "number", "code", "key", "ref", "reference", "uuid"))
 NAME_PARTS = frozenset(("name", "title", "label"))
@@ -75,8 +74,7 @@ class Sources:
     def name(self, word: Any) -> bool:
         """Whether the question has the word."""
         text = str(word).casefold()
-        named = f" {text} " in self.said if text.isascii() else text in self.question
-        return named and text not in STOP_WORDS
+        return text not in STOP_WORDS and (f" {text} " in self.said if text.isascii() else text in self.question)
 
 
 def key_of(name: str) -> Key:
@@ -112,14 +110,15 @@ def read_sources(question: str, results: Sequence[Outcome], before: Sequence[Out
         for path, leaf in leaves_of(result.data):
             for key in _keys(path, result.tool):
                 found.setdefault(key, []).append(leaf)
-    used = ((value, key_of(name)) for each in before for name, value in each.arguments.items())
     return Sources(
         question=question,
         said=f" {' '.join(re.findall(r'[a-z0-9]+(?:[-_.][a-z0-9]+)*', question.casefold()))} ",
         chinese=han_runs(question),
         values=values_in(question),
         found={key: leaves[:MOST_EXAMPLES] for key, leaves in found.items()},
-        taken={value: key for value, key in used if isinstance(value, str)},
+        taken={
+            value: key_of(name) for each in before for name, value in each.arguments.items() if isinstance(value, str)
+        },
     )
 
 

@@ -38,7 +38,6 @@ SHORT = r"(?is)\A(?=.{0,24}\Z).*"
 """The beginning of a pattern whose word counts only in a short message."""
 
 HELLO = r"(?i)\A\W{0,9}(?:(?:hello|hi|hey)\b|你好|您好)"
-SLOW = SHORT + r"(?:\bslow(?:ly)?\b|慢)"
 ERROR = SHORT + r"(?:\berror\b|\bfail\b|出错|错误)"
 FRONTEND = (
     r"(?i)(?:\b(?:use|call)\s{1,9}(?:the\s{1,9})?(?:frontend|client)\s{1,9}tool\b|(?:使用|调用|用)(?:前端|客户端)工具)"
@@ -87,12 +86,11 @@ class _Scene:
         """The calls that are still to be made, only the first if calls must not run in parallel. After that, a text
         with their results."""
         offered = {tool.name for tool in self.request.tools if self.request.tool_choice != "none"}
-        done = len(self.task.outcomes)
-        left = calls[done : done + 1 if self.request.options.parallel_tool_calls is False else None]
+        left = calls[len(self.task.outcomes) :]
         if left and all(name in offered for name, _ in left):
-            return left
-        lines = [outcome.line(label) for outcome, label in zip(self.task.outcomes, labels, strict=False)]
-        return "\n".join(lines) or self.say(
+            return left[:1] if self.request.options.parallel_tool_calls is False else left
+        told = zip(self.task.outcomes, labels, strict=False)
+        return "\n".join(outcome.line(label) for outcome, label in told) or self.say(
             f"I would call the tool {calls[0][0]} for that, but it was not offered with this request.",
             f"我需要调用工具 {calls[0][0]}，但本次请求没有提供它。",
         )
@@ -120,8 +118,10 @@ def _weather(scene: _Scene, _match: object) -> Plan:
     cities = (names or chinese_besides(han_runs(scene.task.question), frozenset({"天气"})))[:MOST_CITIES]
     if not cities:
         return scene.say("Which city? Say for example: weather in Paris.", "哪个城市？例如：巴黎天气。")
-    calls = [("get_weather", {"city": each}) for each in cities]
-    return scene.ask(calls, [scene.say(f"Weather in {each}", f"{each}的天气") for each in cities])
+    return scene.ask(
+        [("get_weather", {"city": each}) for each in cities],
+        [scene.say(f"Weather in {each}", f"{each}的天气") for each in cities],
+    )
 
 
 def _email(scene: _Scene, _match: object) -> Plan:
@@ -158,7 +158,7 @@ PARTS: tuple[tuple[str, Callable[[_Scene, re.Match[str]], Plan]], ...] = (
     (r"(?i)\bweather\b|天气", _weather),
     (r"(?i)\b(?:approve|send)\b.{0,20}\be-?mail\b|(?:批准|审批|发送|发).{0,9}邮件", _email),
     (SHORT + r"(?:\braw\b|原始)", _raw),
-    (SLOW, lambda _scene, _match: COUNTED),
+    (SHORT + r"(?:\bslow(?:ly)?\b|慢)", lambda _scene, _match: COUNTED),
     ("", _capabilities),
 )
 

@@ -31,15 +31,18 @@ MOST_TOLD = 12
 
 FORM = r"[\"“「]([^\"“”「」<\n]{1,80})<[\w ]{1,30}>([^\"“”「」<\n]{0,80})[\"”」]"
 
-NOTHING = (
-    "I am the keyless demo model, and no tool fits this question. I can help with: {}",
-    "没有适合这个问题的工具。可用: {}",
-)
-WANTING = ("{} would help, but needs to know: {}.", "{}需要更多信息: {}")
-CLOSING = (
-    'The budget is used up, and there may be more to look up. Say "continue" to go on.',
-    "步数已用完，可能还没有全部查完。回复“继续”可以接着查。",
-)
+TEXTS = {
+    "nothing": (
+        "I am the keyless demo model, and no tool fits this question. I can help with: {}",
+        "没有适合这个问题的工具。可用: {}",
+    ),
+    "wanting": ("{} would help, but needs to know: {}.", "{}需要更多信息: {}"),
+    "closing": (
+        'The budget is used up, and there may be more to look up. Say "continue" to go on.',
+        "步数已用完，可能还没有全部查完。回复“继续”可以接着查。",
+    ),
+}
+"""What answers say, in English and in Chinese."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +107,9 @@ class Choice:
     def __init__(self, task: Task, tools: Sequence[ToolSpec]) -> None:
         self._task = task
         self.lacking: dict[str, list[str]] = {}
-        offers = map(_offer, tools)
-        self._offers = [each for each in offers if sum(one.required for one in each.parameters) < MOST_PARAMETERS]
+        self._offers = [
+            each for each in map(_offer, tools) if sum(one.required for one in each.parameters) < MOST_PARAMETERS
+        ]
         asked, values = words_of(task.question), values_in(task.question)
         named = words_of(" ".join(each.text for each in values if each.kind != "phrase"))
         scores = {each.name: each.score(asked, named) for each in self._offers}
@@ -134,8 +138,8 @@ class Choice:
             for provider in self._offers:
                 if provider.provides(lacking) and (call := self._plan(provider)):
                     return call
-        made = [each.arguments for each in self._task.outcomes if each.tool == offer.name]
-        return None if arguments in made or self.lacking[offer.name] else (offer.name, arguments)
+        made = ((each.tool, each.arguments) for each in self._task.outcomes)
+        return None if self.lacking[offer.name] or (offer.name, arguments) in made else (offer.name, arguments)
 
 
 def _offer(tool: ToolSpec) -> Offer:
@@ -157,8 +161,8 @@ def answer_of(task: Task, tools: Sequence[ToolSpec], lacking: Mapping[str, Seque
     if not task.outcomes:
         for name, lacks in lacking.items():
             if lacks:
-                return WANTING[chinese].format(labels[name], ", ".join(lacks[:MOST_TOLD]))
-        return NOTHING[chinese].format(", ".join([*labels.values()][:MOST_TOLD]) or "-")
+                return TEXTS["wanting"][chinese].format(labels[name], ", ".join(lacks[:MOST_TOLD]))
+        return TEXTS["nothing"][chinese].format(", ".join([*labels.values()][:MOST_TOLD]) or "-")
     good = [each for each in task.outcomes if each.status == "ok"]
     bad = [each for each in task.outcomes if each.tool not in {one.tool for one in good}]
     is_open = not tools and bool(bad or good[-1].data)  # a result with data may lead to another call
@@ -166,7 +170,7 @@ def answer_of(task: Task, tools: Sequence[ToolSpec], lacking: Mapping[str, Seque
     if form and len(good) == 1 and not (bad or is_open):
         return form[1] + good[0].told + form[2]
     lines = [each.line(labels.get(each.tool) or _title(each.tool)) for each in (good + bad)[-MOST_TOLD:]]
-    return "\n".join([*lines, CLOSING[chinese]] if is_open else lines)
+    return "\n".join([*lines, TEXTS["closing"][chinese]] if is_open else lines)
 
 
 def _label(tool: ToolSpec, chinese: bool) -> str:

@@ -10,13 +10,10 @@ from typing import Any
 DEEPEST, MOST_STEPS = 4, 8
 """Levels that a sample is nested at most, and references that are followed for one value."""
 
-MOST_MEMBERS, MOST_ITEMS = 16, 5
-LONGEST_STRING, LONGEST_NAME = 1000, 200
-
-Schema = Mapping[str, Any]
+MOST_MEMBERS, MOST_ITEMS, LONGEST_STRING, LONGEST_NAME = 16, 5, 1000, 200
 
 
-def resolved(schema: Any, root: Schema) -> dict[str, Any]:
+def resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with its references and alternatives followed. Of alternatives, the first that is not null counts.
     Keywords beside them are kept."""
     found: dict[str, Any] = {}
@@ -25,8 +22,7 @@ def resolved(schema: Any, root: Schema) -> dict[str, Any]:
             break
         found = {**schema, **found}
         options = [each for key in ("anyOf", "oneOf", "allOf") for each in _listed(schema, key)]
-        reference = schema.get("$ref")
-        schema = next((each for each in options if each != {"type": "null"}), None)
+        reference, schema = schema.get("$ref"), next((each for each in options if each != {"type": "null"}), None)
         if isinstance(reference, str):
             schema = root
             for step in reference.removeprefix("#/").split("/")[:MOST_STEPS]:
@@ -34,26 +30,27 @@ def resolved(schema: Any, root: Schema) -> dict[str, Any]:
     return found
 
 
-def properties_in(schema: Schema) -> Schema:
+def properties_in(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     properties = schema.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 
-def required_in(schema: Schema) -> list[str]:
+def required_in(schema: Mapping[str, Any]) -> list[str]:
     """The names of the first MOST_MEMBERS required members."""
     return [name for name in _listed(schema, "required") if isinstance(name, str) and len(name) <= LONGEST_NAME]
 
 
-def type_of(schema: Schema) -> str:
+def type_of(schema: Mapping[str, Any]) -> str:
     """The schema's type. Of several, the first that is not null; `string` if it has none."""
     kinds = [
         each for each in (schema.get("type"), *_listed(schema, "type")) if isinstance(each, str) and each != "null"
     ]
-    otherwise = "null" if "type" in schema else "object" if "properties" in schema else "string"
-    return kinds[0] if kinds else otherwise
+    if kinds or "type" in schema:
+        return kinds[0] if kinds else "null"
+    return "object" if "properties" in schema else "string"
 
 
-def sample(schema: Any, root: Schema, depth: int = DEEPEST) -> Any:
+def sample(schema: Any, root: Mapping[str, Any], depth: int = DEEPEST) -> Any:
     """A value for the schema. An object gets only its required members."""
     schema = resolved(schema, root)
     for value in [schema[key] for key in ("const", "default") if key in schema] + _listed(schema, "enum"):
@@ -63,18 +60,20 @@ def sample(schema: Any, root: Schema, depth: int = DEEPEST) -> Any:
             names = required_in(schema) if depth else ()
             return {name: sample(properties_in(schema).get(name), root, depth - 1) for name in names}
         case "array":
-            count = min(_number(schema, "minItems", 0), MOST_ITEMS) if depth else 0
-            return [sample(schema.get("items"), root, depth - 1)] * count if count > 0 else []
+            most = MOST_ITEMS if depth else 0
+            return [
+                sample(schema.get("items"), root, depth - 1) for _ in range(min(_number(schema, "minItems", 0), most))
+            ]
         case "string":
             return "demo".ljust(min(_number(schema, "minLength", 0), LONGEST_STRING), ".")
     return {"null": None, "boolean": True}.get(type_of(schema), _number(schema, "minimum", 1))
 
 
-def _listed(schema: Schema, key: str) -> list[Any]:
+def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
     value = schema.get(key)
     return list(value[:MOST_MEMBERS]) if isinstance(value, list | tuple) else []
 
 
-def _number(schema: Schema, key: str, otherwise: int) -> int:
+def _number(schema: Mapping[str, Any], key: str, otherwise: int) -> int:
     value = schema.get(key)
     return value if type(value) is int and abs(value) < 10**15 else otherwise

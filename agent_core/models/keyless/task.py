@@ -55,8 +55,7 @@ class Outcome:
             " ".join(path[-1:]) + ": " * bool(path) + (leaf if isinstance(leaf, str) else json.dumps(leaf))
             for path, leaf in leaves_of(self.data)
         ]
-        text = ", ".join(leaves) or self.text.strip() or "none"
-        return text[:LONGEST_RESULT]
+        return (", ".join(leaves) or self.text.strip() or "none")[:LONGEST_RESULT]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +77,7 @@ class Task:
 
     def free_id(self, name: str, index: int = 0) -> str:
         """A new id for a call. Each index has another, and the same conversation gets the same ids."""
-        ids = (f"call_{name}_{index}_{n}" for n in count(len(self.calls)))
-        return next(each for each in ids if each not in self.calls)
+        return next(each for n in count(len(self.calls)) if (each := f"call_{name}_{index}_{n}") not in self.calls)
 
 
 def read_task(messages: Sequence[Message]) -> Task:

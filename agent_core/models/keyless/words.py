@@ -68,8 +68,8 @@ def stem(word: str) -> str:
 
 def parts_of(name: str) -> list[str]:
     """The words of a text or an identifier: `voyageNo`, `voyage_no` and `voyage-no` are all voyage, no."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name[:LONGEST_TEXT])
-    return re.findall(f"(?:(?![{HAN}])[^\\W_])+", split.lower())
+    split = r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])"
+    return re.findall(f"(?:(?![{HAN}])[^\\W_])+", re.sub(split, " ", name[:LONGEST_TEXT]).lower())
 
 
 def han_runs(text: str) -> list[str]:
@@ -94,9 +94,14 @@ def values_in(text: str) -> list[Value]:
     text = text[:LONGEST_TEXT]
     found = []
     for match in islice(re.finditer(VALUE, text), MOST_VALUES):
-        before = ["", *parts_of(text[max(0, match.start() - 40) : match.start()])]
         kind = (match.lastgroup or "").replace("single", "quoted")
-        found.append((kind, match[match.lastgroup or 0].strip(), stem(before[-1])))
+        found.append(
+            (
+                kind,
+                match[match.lastgroup or 0].strip(),
+                stem(["", *parts_of(text[max(0, match.start() - 40) : match.start()])][-1]),
+            )
+        )
     for match in islice(re.finditer(PHRASE, text), MOST_VALUES):
         words = takewhile(lambda word: word.lower() not in PHRASE_END, match[2].split()[:6])
         found.append(("phrase", " ".join(words).strip("\"'“”"), match[1].lower()))
