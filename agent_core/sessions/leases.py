@@ -75,7 +75,7 @@ class Leases:
             async with asyncio.timeout(SAVING):
                 await self._store.release(lease)
         except Exception as error:
-            logger.warning("a session could not be given free (%s); its lease will expire", type(error).__name__)
+            logger.warning("a session could not be released (%s); its lease will expire", type(error).__name__)
 
     async def _acquire(self, key: SessionKey, wait: float, waiting: Callable[[], None]) -> Lease:
         loop = asyncio.get_running_loop()

@@ -80,8 +80,8 @@ class SqliteBackend:
 
     def __init__(self, file: DatabaseFile) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._heartbeat = _Writer(file, self._jobs, asyncio.get_running_loop())
-        self._thread = threading.Thread(target=self._heartbeat.serve, name="sqlite")
+        self._writer = _Writer(file, self._jobs, asyncio.get_running_loop())
+        self._thread = threading.Thread(target=self._writer.serve, name="sqlite")
         self._closed = False
 
     @classmethod
@@ -105,7 +105,7 @@ class SqliteBackend:
         return backend
 
     async def run(self, work: Work[T]) -> T:
-        if self._closed or self._heartbeat.ended:
+        if self._closed or self._writer.ended:
             raise RunError("store_unavailable", detail="the store is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()

@@ -84,7 +84,7 @@ MOVE = (
         head=bindparam("new_head"),
         tip=bindparam("new_tip"),
         title=func.coalesce(bindparam("new_title", type_=Text()), sessions.c.title),
-        owner=bindparam("heartbeat"),
+        owner=bindparam("holder"),
         updated_at=_at,
         created_at=case((sessions.c.created_at == 0, _at), else_=sessions.c.created_at),
     )

@@ -125,7 +125,7 @@ def append(
         "new_head": lease.head + len(rows),
         "new_tip": tip,
         "new_title": title_in(entries),
-        "heartbeat": None if free else lease.owner,
+        "holder": None if free else lease.owner,
         "at": at,
     }
     if conn.execute(statements.MOVE, values).rowcount:

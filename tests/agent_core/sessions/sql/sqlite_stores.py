@@ -23,7 +23,7 @@ async def opened(data_dir: Path) -> SqlStore:
 def keeper_of(store: SqlStore) -> Any:
     backend = store._backend
     assert isinstance(backend, SqliteBackend)
-    return backend._heartbeat
+    return backend._writer
 
 
 async def run_sql(store: SqlStore, statement: str) -> list[Any]:
