@@ -38,6 +38,18 @@ MEMORY = 6_000_000_000
 QUIET = ("-q", "-x", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
+class Limits:
+    """A plugin for pytest: how long each test may take."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds = seconds
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            if item.nodeid in self._seconds:
+                item.add_marker(pytest.mark.timeout(self._seconds[item.nodeid]))
+
+
 def main(root: Path) -> None:
     os.chdir(root)
     output = os.fdopen(os.dup(1), "w")
@@ -114,7 +126,7 @@ def _test(root: Path, job: Any, number: int) -> None:
             code = int(pytest.main([*arguments, "--maxfail=1000000"], plugins=[tracing]))
             tracing.write(root / "trace.json")
         else:
-            code = int(pytest.main([*arguments, f"--timeout={job['timeout']}"]))
+            code = int(pytest.main(arguments, plugins=[Limits(job["timeouts"])]))
     finally:
         sys.stdout.flush()
         os._exit(code)
