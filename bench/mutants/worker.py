@@ -35,14 +35,23 @@ IMPORTED = (
     "uvloop",
 )
 MEMORY = 6_000_000_000
+HANGS_AT = "hangs_at"
+HANGING = 5.0
+"""Seconds that a test which has had its time gets to end."""
+
 QUIET = ("-q", "-x", "-n0", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 
 
 class Limits:
-    """A plugin for pytest: how long each test may take."""
+    """A plugin for pytest: how long each test may take. In the file stands until when the present one may: some hang
+    so that nothing in their own process ends them."""
 
-    def __init__(self, seconds: dict[str, float]) -> None:
+    def __init__(self, seconds: dict[str, float], file: Path) -> None:
         self._seconds = seconds
+        self._file = file
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._file.write_text(str(monotonic() + self._seconds.get(nodeid, HANGING) + HANGING))
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
@@ -88,6 +97,7 @@ def _carry_out(root: Path, job: Any, number: int) -> dict[str, Any]:
 
 
 def _in_a_fork(root: Path, job: Any, number: int, until: float) -> str:
+    (root / HANGS_AT).unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
         _test(root, job, number)
@@ -97,6 +107,8 @@ def _in_a_fork(root: Path, job: Any, number: int, until: float) -> str:
             if done:
                 code = os.waitstatus_to_exitcode(status)
                 return {0: "survived", 1: "killed"}.get(code, f"killed (exit code {code})")
+            if _hangs(root):
+                return "killed"
             sleep(0.02)
         return "survived"  # as far as the tests came; one that hangs has a limit of its own
     finally:
@@ -105,6 +117,14 @@ def _in_a_fork(root: Path, job: Any, number: int, until: float) -> str:
             os.waitpid(child, 0)
         except (ProcessLookupError, ChildProcessError):
             pass
+
+
+def _hangs(root: Path) -> bool:
+    """Whether the present test has its time behind it, and more."""
+    try:
+        return monotonic() > float((root / HANGS_AT).read_text())
+    except (FileNotFoundError, ValueError):  # none has begun
+        return False
 
 
 def _test(root: Path, job: Any, number: int) -> None:
@@ -126,7 +146,7 @@ def _test(root: Path, job: Any, number: int) -> None:
             code = int(pytest.main([*arguments, "--maxfail=1000000"], plugins=[tracing]))
             tracing.write(root / "trace.json")
         else:
-            code = int(pytest.main(arguments, plugins=[Limits(job["timeouts"])]))
+            code = int(pytest.main(arguments, plugins=[Limits(job["timeouts"], root / HANGS_AT)]))
     finally:
         sys.stdout.flush()
         os._exit(code)

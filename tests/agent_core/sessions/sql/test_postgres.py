@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from agent_core.errors import RunError, StoreError
 from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry
+from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.sql import postgres, transactions
 from agent_core.sessions.sql.postgres import PostgresBackend
 from agent_core.sessions.sql.store import SqlStore
@@ -380,3 +381,47 @@ async def test_a_session_that_is_deleted_while_it_is_read_is_empty(
 
     monkeypatch.setattr(transactions, "_entries", late)
     assert list(await store.load(KEY)) == []
+
+
+async def test_a_database_that_cannot_be_used_is_left_without_connections(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[PostgresBackend] = []
+    close = PostgresBackend.aclose
+
+    async def note(backend: PostgresBackend) -> None:
+        await close(backend)
+        closed.append(backend)
+
+    async def refuse(backend: PostgresBackend, work: Work[Any]) -> Any:
+        raise RunError("store_unavailable", detail="it is away")
+
+    monkeypatch.setattr(PostgresBackend, "aclose", note)
+    monkeypatch.setattr(PostgresBackend, "run", refuse)
+    with pytest.raises(StoreError, match="it is away"):
+        await PostgresBackend.open(postgres_url, lease_seconds=30)
+    assert len(closed) == 1
+
+
+async def test_a_long_append_is_sealed_in_pieces_between_which_others_have_a_turn(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "PAGE", 10)
+    lease, turns, sealed_in = await take(store), [0], list[int]()
+    seal = Journal.seal
+
+    async def count() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    def note(*about: Any) -> bytes:
+        sealed_in.append(turns[0])
+        return seal(*about)
+
+    monkeypatch.setattr(Journal, "seal", note)
+    counting = asyncio.create_task(count())
+    await store.append(lease, [entry(number) for number in range(35)])
+    counting.cancel()
+    assert len(sealed_in) == 35
+    assert max(map(sealed_in.count, sealed_in)) <= 10
