@@ -85,6 +85,7 @@ AREAS = (
             "tests/live/test_claims.py",
             "tests/live/test_stopped_claims.py",
             "tests/live/test_asking_again.py",
+            "tests/live/test_openai.py",
             "tests/live/test_openai_again.py",
             "tests/live/test_halves.py",
         ),

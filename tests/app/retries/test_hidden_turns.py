@@ -130,3 +130,9 @@ async def test_what_a_client_does_not_send_back_is_kept_too() -> None:
         kept = await left(step)
         assert kept is not None
         assert kept.messages[-1].tool_calls[0].name == "pick"
+
+
+async def test_a_call_of_the_client_s_that_was_refused_here_is_kept_since_the_client_never_saw_it() -> None:
+    kept = await left(calls(("pick", "{")), calls(("pick", "{}")))
+    assert kept is not None
+    assert [message.status for message in kept.messages if message.role == "tool"] == ["error"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent_core.errors import StoreError
-from agent_core.sessions.sql import sqlite
+from agent_core.sessions.sql import sqlite, transactions
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.storage import open_store
 from tests.agent_core.sessions.sql.sqlite_stores import count_commits, held_up, opened, run_sql
@@ -283,3 +283,13 @@ async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path:
             assert found.head == len(entries)
         assert await run_sql(store, "PRAGMA integrity_check") == [("ok",)]
         await store.aclose()
+
+
+async def test_a_session_is_read_whole_however_many_pages_it_has(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "PAGE", 2)
+    for number in range(6):
+        await fill(store, key(f"s{number}"), *(entry(each) for each in range(number)))
+        entries = await store.load(key(f"s{number}"))
+        assert [each.seq for each in entries] == list(range(1, max(number, 1) + 1))
