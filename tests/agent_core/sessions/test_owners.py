@@ -103,6 +103,16 @@ async def test_what_an_owner_held_is_free_when_it_retires(store: SqlStore) -> No
     assert (await take(store, key("empty"), owner="b")).head == 0
 
 
+async def test_who_retires_is_not_alive_any_more_and_the_others_are(store: SqlStore) -> None:
+    for owner in ("a", "b"):
+        await store.renew(owner)
+        await take(store, key(owner), owner=owner)
+    await store.retire("a")
+    assert await store.acquire(key("b"), "c") is None
+    await take(store, key("a"), owner="a")  # without a heartbeat
+    assert await store.acquire(key("a"), "b") is not None
+
+
 async def test_a_cancel_reaches_the_owner_at_each_heartbeat_until_its_lease_ends(store: SqlStore) -> None:
     await store.renew("a")
     await store.renew("b")

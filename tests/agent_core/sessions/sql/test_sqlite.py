@@ -17,6 +17,8 @@ import pytest
 
 from agent_core.errors import StoreError
 from agent_core.sessions.sql import sqlite, transactions
+from agent_core.sessions.sql.database_file import DATABASE
+from agent_core.sessions.sql.sqlite import SqliteBackend
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.storage import open_store
 from tests.agent_core.sessions.sql.sqlite_stores import count_commits, held_up, opened, run_sql
@@ -293,3 +295,17 @@ async def test_a_session_is_read_whole_however_many_pages_it_has(
         await fill(store, key(f"s{number}"), *(entry(each) for each in range(number)))
         entries = await store.load(key(f"s{number}"))
         assert [each.seq for each in entries] == list(range(1, max(number, 1) + 1))
+
+
+async def test_a_data_directory_that_cannot_be_made_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"The data directory .* cannot be used"):
+        await SqliteBackend.open(tmp_path / "file" / "folder")
+
+
+async def test_a_file_that_is_no_database_leaves_no_connection_and_no_lock(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_bytes(b"no database" * 1000)
+    with pytest.raises(StoreError, match="cannot be used as a database"):
+        await SqliteBackend.open(tmp_path)
+    (tmp_path / DATABASE).unlink()
+    await (await SqliteBackend.open(tmp_path)).aclose()
