@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -15,10 +16,11 @@ from agent_core.sessions.entries import Entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.sql.database_file import DATABASE
+from agent_core.sessions.sql.transactions import BROKEN
 from agent_core.sessions.sql.work import Work
 from agent_core.sessions.writer import Writer
 from tests.agent_core.sessions.sql.sqlite_stores import held_up, keeper_of, opened
-from tests.agent_core.sessions.stores import entry, fails, take
+from tests.agent_core.sessions.stores import entry, fails, key, take
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, calls, events_of, says
 from tests.entries import titled_entry
@@ -107,3 +109,30 @@ async def test_an_append_is_carried_to_its_end_though_its_waiter_is_cancelled() 
     entries: list[Entry] = list(await store.load(KEY))
     assert [each.kind for each in entries] == ["message", "titled"]
     assert b"behind 1" in entries[1].body
+
+
+class Refusing:
+    """The connection, on which a commit fails."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def execute(self, statement: str) -> Any:
+        if statement == "COMMIT":
+            raise sqlite3.OperationalError("disk full")
+        return self._raw.execute(statement)
+
+
+async def test_a_lease_that_was_given_out_is_broken_where_the_commit_behind_it_fails(tmp_path: Path) -> None:
+    store = await opened(tmp_path)
+    await store.append(await take(store), [entry("first")])
+    keeper = keeper_of(store)
+    keeper._raw = Refusing(keeper._raw)
+    lease = await take(store, key("other"))
+    await fails(store.append(lease, [entry("lost")]))
+    assert lease.row == BROKEN
+    assert "lease was lost" in await fails(store.append(lease, [entry("lost")]))
+    await store.aclose()
