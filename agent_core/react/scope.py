@@ -3,7 +3,7 @@
 All lanes of a run have one scope. So two of them append one after the other, and a stop ends both.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol
@@ -16,8 +16,6 @@ from agent_core.models.http import HttpClient
 from agent_core.names import SessionKey
 from agent_core.react.stopping import Stop
 from agent_core.room import Room
-from agent_core.sessions.entries import Entry
-from agent_core.sessions.kinds import StartedBody
 from agent_core.sessions.leases import Leases
 from agent_core.sessions.writer import Writer
 from agent_core.threads import SessionThreads
@@ -104,12 +102,7 @@ class Scope:
     def acquire(self, writer: Writer) -> None:
         """The session is acquired: this is its writer."""
         self.writer = writer
-        if self.before_calls is not None:
-            writer.before = self._before
-
-    async def _before(self, entries: Sequence[Entry]) -> None:
-        if self.before_calls is not None and any(entry.kind == StartedBody.kind for entry in entries):
-            await self.before_calls()
+        writer.before_calls = self.before_calls
 
     @property
     def writing(self) -> Writer:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from agent_core.errors import RunError
 from agent_core.sessions.entries import Entry
+from agent_core.sessions.kinds import StartedBody
 from agent_core.sessions.store import Lease, Store
 
 SAVING = 10.0
@@ -28,7 +29,7 @@ class Writer:
         self.lease = lease
         self.entries = entries
         self.titled = False
-        self.before: Callable[[Sequence[Entry]], Awaitable[None]] | None = None
+        self.before_calls: Callable[[], Awaitable[None]] | None = None
         self._store = store
         self._deferred: list[Entry] = []
         self._turn = asyncio.Lock()
@@ -55,7 +56,7 @@ class Writer:
         - compose: makes the entries, after all writes before are done
         - stored: called when the entries are on disk, and before the next write begins; also if the caller no longer
           waits
-        - `before`, if set, is awaited with the entries; if it raises, the write fails
+        - `before_calls`, if set, is awaited before calls are stored as started; if it raises, the write fails
 
         Raises RunError: `worker_lost`, or `store_unavailable` for all other failures of the store and for silence of
         SAVING seconds. The deferred entries then stay deferred.
@@ -74,8 +75,8 @@ class Writer:
 
     async def _write(self, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None], release: bool) -> None:
         entries = compose()
-        if self.before is not None:
-            await self.before(entries)
+        if self.before_calls is not None and any(entry.kind == StartedBody.kind for entry in entries):
+            await self.before_calls()
         deferred = len(self._deferred)
         await self._store.append(self.lease, (*self._deferred, *entries), release=release)
         del self._deferred[:deferred]

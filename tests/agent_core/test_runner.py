@@ -1,7 +1,9 @@
 """The life of a run over a store that fails, hangs or misbehaves: one terminal event, and a free gate."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +18,7 @@ from agent_core.names import SessionKey
 from agent_core.pairing import paired
 from agent_core.react.lane import Lane
 from agent_core.react.scope import Nowhere
+from agent_core.run import Run
 from agent_core.sessions import leases as leases_module
 from agent_core.sessions import writer as writer_module
 from agent_core.sessions.entries import Entry
@@ -25,7 +28,7 @@ from agent_core.sessions.standing import History
 from agent_core.sessions.store import Lease, LeaseLost
 from tests.agent_core.react.agents import add
 from tests.app.doubles import until
-from tests.doubles import ScriptedModel, calls, events_of, kinds, says
+from tests.doubles import Collected, ScriptedModel, calls, events_of, kinds, says
 from tests.entries import message_entry
 
 KEY = SessionKey(user_id="u", session_id="s")
@@ -193,3 +196,35 @@ async def test_a_stop_ends_the_reading_of_a_long_session(monkeypatch: pytest.Mon
         assert isinstance(end, AgentEnd)
         assert end.status == "cancelled"
         check_ended(await events_of(engine, adding(), "go"), engine)
+
+
+class Kept(Collected):
+    """A sink that can be watched."""
+
+
+@pytest.mark.parametrize("ephemeral", [False, True])
+async def test_a_run_that_is_over_is_freed_without_the_garbage_collector(ephemeral: bool) -> None:
+    """The collector seldom runs on a server, and what waits for it holds whole conversations."""
+
+    class Note:
+        async def before_calls(self) -> None:
+            pass
+
+        async def at_end(self, run: Run, end: AgentEnd | RunFailed) -> None:
+            pass
+
+    sink = Kept([])
+    left = weakref.ref(sink)
+    async with Engine() as engine:
+        gc.collect()
+        gc.disable()
+        try:
+            outside = Note() if ephemeral else None
+            run = engine.admit(adding(), "1+1?", user_id="u", session_id="s", ephemeral=ephemeral, outside=outside)
+            task = engine.start(run, sink)
+            assert isinstance(await task, AgentEnd)
+            del run, task, sink
+            await asyncio.sleep(0)
+            assert left() is None
+        finally:
+            gc.enable()
