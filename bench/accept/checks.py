@@ -225,7 +225,7 @@ CHECKS = (
         measure=events,
     ),
     Check(
-        name="hidden turns",
+        name="hidden",
         what="Memory that 160 unnamed conversations take that wait for their clients, 1.25 MB each",
         how="`/v1/chat/completions` with tools of both sides, in memory; 64 MB may be kept",
         limit="140 MB",
