@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_core.aside import SMALL
 from app.connection import TRANSPORT
-from app.runs.framing import Rejoin, Wire, fed
+from app.runs.framing import Wire, fed
 from app.runs.run import Attached
 
 logger = logging.getLogger(__name__)
@@ -26,6 +26,11 @@ WRITE = 64 * 1024
 HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 
+def comment() -> bytes:
+    """A sign of life that every client passes over."""
+    return b": ping\n\n"
+
+
 class RunStream(EventSourceResponse):
     """The response that streams a run. The run's reader leaves when the response ends, however it ends.
 
@@ -33,7 +38,6 @@ class RunStream(EventSourceResponse):
     - stalled: seconds after which a client that takes nothing counts as gone
     - held: bytes that the wire has made already
     - heartbeat: makes a sign of life, by default a comment
-    - rejoin: makes the bytes with which the wire goes on if the reader missed events
     """
 
     def __init__(
@@ -44,11 +48,10 @@ class RunStream(EventSourceResponse):
         ping: float,
         stalled: float,
         held: bytes = b"",
-        heartbeat: Callable[[], bytes] = lambda: b": ping\n\n",
-        rejoin: Rejoin | None = None,
+        heartbeat: Callable[[], bytes] = comment,
     ) -> None:
         super().__init__(
-            _frames(served, wire, held, rejoin),
+            _frames(served, wire, held),
             headers=HEADERS,
             ping=ping,
             ping_message_factory=lambda: _Ready(heartbeat()),
@@ -128,15 +131,15 @@ class StallWatch:
             self._timer = self._loop.call_later(self._limit / 4, self._look)
 
 
-async def _frames(served: Attached, wire: Wire, held: bytes, rejoin: Rejoin | None) -> AsyncGenerator[bytes, None]:
+async def _frames(served: Attached, wire: Wire, held: bytes) -> AsyncGenerator[bytes, None]:
     for piece in pieces(held):
         yield piece
     source, aside = served.source, served.run.aside
     while not wire.finished:
         events = await source.batch()
         missed = source.missed()
-        if missed is not None and rejoin is not None:
-            for piece in pieces(await aside(missed.weight, rejoin, missed.events, missed.number)):
+        if missed is not None:
+            for piece in pieces(await aside(missed.weight, wire.rejoin, missed.events, missed.number)):
                 yield piece
         ended = not events and missed is None
         weight = source.weight

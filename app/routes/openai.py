@@ -22,10 +22,10 @@ from app.limits import PARSING, read_json_body
 from app.retries.chat_runs import find_or_begin
 from app.retries.claim import Claim
 from app.routes.common import READ, json
-from app.runs.respond import batches_of, on_disconnect_of
+from app.runs.respond import batches_of, on_disconnect_of, stream_response
 from app.runs.run import Attached
 from app.services import Services, services_of
-from app.sse import HEADERS, RunStream
+from app.sse import HEADERS
 from converters.chain import Converter
 from converters.openai.chat import ChatAnswer, ChatStream
 from converters.openai.decode import ChatRequest, parse_chat
@@ -60,7 +60,7 @@ async def chat_completions(request: Request) -> Response:
     attached.patience = _client_timeout(request) if claim.may_repeat else None
     try:
         if asked.stream:
-            return await _stream(request, services, asked, attached, converters)
+            return await _stream(request, asked, attached, converters)
         return await _whole(request, asked, attached, converters)
     except BaseException:
         attached.leave()
@@ -113,7 +113,7 @@ def _given(request: Request, asked: ChatRequest, given: StoredAnswer, converters
 
 
 async def _stream(
-    request: Request, services: Services, asked: ChatRequest, attached: Attached, converters: Sequence[Converter]
+    request: Request, asked: ChatRequest, attached: Attached, converters: Sequence[Converter]
 ) -> Response:
     wire = ChatStream(
         attached.run_id,
@@ -129,16 +129,7 @@ async def _stream(
     if failure is not None:
         attached.leave()
         return run_error_answer(request.scope, failure)
-    settings = services.settings
-    return RunStream(
-        attached,
-        wire,
-        ping=settings.ping_seconds,
-        stalled=settings.stalled_seconds,
-        held=held,
-        heartbeat=wire.heartbeat,
-        rejoin=wire.rejoin,
-    )
+    return stream_response(request, attached, wire, held, wire.heartbeat)
 
 
 async def _hold(request: Request, wire: ChatStream, attached: Attached) -> tuple[bytes, RunFailed | None]:

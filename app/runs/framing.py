@@ -1,14 +1,11 @@
 """A wire makes bytes of a run's events. Each reader has its own, with the state of its stream."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from agent_core.aside import SMALL, Aside
 from agent_core.events import Event, MessagesSnapshot
-
-Rejoin = Callable[[Sequence[Event], int], bytes]
-"""Makes the bytes with which a wire goes on behind the event of that number, from a snapshot of the events up to it."""
 
 
 class Wire(Protocol):
@@ -23,6 +20,11 @@ class Wire(Protocol):
 
     def finish(self) -> bytes:
         """The bytes that end the stream when no more events come. Empty if it has ended already."""
+        ...
+
+    def rejoin(self, snapshot: Sequence[Event], number: int, /) -> bytes:
+        """The bytes with which the stream goes on behind the event of this number, for a reader that missed events.
+        The snapshot tells what was before."""
         ...
 
 

@@ -16,7 +16,7 @@ from agent_core.names import SessionKey
 from agent_core.stored import StoredRun
 from app.errors import RETRY_SECONDS, error_answer
 from app.runs.framing import fed
-from app.runs.respond import agui_response
+from app.runs.respond import stream_response
 from app.runs.run import Attached, ServedRun
 from app.runs.source import Snapshot
 from app.services import services_of
@@ -107,7 +107,7 @@ async def from_log(
     if wire.finished and not held:
         attached.leave()
         return Response(status_code=204)
-    return agui_response(request, attached, wire, held)
+    return stream_response(request, attached, wire, held)
 
 
 async def _from_store(

@@ -5,7 +5,7 @@ watches the connection too.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from fastapi import Request
@@ -16,10 +16,10 @@ from agent_core.agent import Agent
 from agent_core.errors import InvalidRequest
 from agent_core.events import Event, RunFailed
 from app.errors import run_error_answer
-from app.runs.framing import fed
+from app.runs.framing import Wire, fed
 from app.runs.run import Attached, OnDisconnect, ServedRun
 from app.services import services_of
-from app.sse import RunStream
+from app.sse import RunStream, comment
 from converters.agui.stream import AguiStream
 
 ON_DISCONNECT = "X-On-Disconnect"
@@ -54,11 +54,14 @@ async def streamed(request: Request, served: ServedRun, wire: AguiStream) -> Res
         attached.leave()
         return run_error_answer(request.scope, failure)
     held = await fed(wire, first, attached.source.weight, served.aside)
-    return agui_response(request, attached, wire, held)
+    return stream_response(request, attached, wire, held)
 
 
-def agui_response(request: Request, attached: Attached, wire: AguiStream, held: bytes) -> RunStream:
-    """The response that streams the run to this reader. `held` are the bytes that its wire has made already."""
+def stream_response(
+    request: Request, attached: Attached, wire: Wire, held: bytes, heartbeat: Callable[[], bytes] = comment
+) -> RunStream:
+    """The response that streams the run to this reader. `held` are the bytes that its wire has made already, and
+    `heartbeat` makes a sign of life."""
     settings = services_of(request).settings
     return RunStream(
         attached,
@@ -66,7 +69,7 @@ def agui_response(request: Request, attached: Attached, wire: AguiStream, held: 
         ping=settings.ping_seconds,
         stalled=settings.stalled_seconds,
         held=held,
-        rejoin=wire.rejoin,
+        heartbeat=heartbeat,
     )
 
 
