@@ -28,10 +28,6 @@ from agent_core.sizes import size_of_json
 from agent_core.tools.base import Tool, ToolSpec
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(slots=True, kw_only=True)
 class Lane:
     """One agent's turn.
@@ -127,7 +123,7 @@ class Lane:
     def entries_of(self, *messages: Message) -> list[Entry]:
         return [self.entry(MessageBody(agent=self.agent.name, message=message)) for message in messages]
 
-    async def write(self, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None] = _nothing) -> None:
+    async def write(self, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None]) -> None:
         """Append entries: see Writer.write."""
         await self.scope.writing.write(compose, stored)
 
