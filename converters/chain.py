@@ -5,11 +5,14 @@ in order. Among equal claims the first converter in the list wins. So a user's c
 and a converter at the end that claims Event takes the rest. Nothing here waits or does I/O.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agent_core.events import Event
 from converters.wire import Frame
+
+logger = logging.getLogger(__name__)
 
 
 class Converter(Protocol):
@@ -33,6 +36,7 @@ class Chain:
 
     def __init__(self, converters: Sequence[Converter]) -> None:
         self._table: dict[type[Event], Convert] = {}
+        self._reported = False
         for converter in converters:
             for claimed in converter.claims:
                 self._table.setdefault(claimed, converter.convert)
@@ -40,6 +44,12 @@ class Chain:
     def convert(self, event: Event) -> Sequence[Frame]:
         """The event's frames, none if no converter claims it. Raises what the converter raises."""
         return (self._table.get(event.__class__) or self._find(event.__class__))(event)
+
+    def report(self, event: Event) -> None:
+        """Log the present exception, raised on this event, if it is the reader's first."""
+        if not self._reported:
+            self._reported = True
+            logger.exception("A converter failed on %s of run %s.", type(event).__name__, event.run_id)
 
     def _find(self, wanted: type[Event]) -> Convert:
         found = next((self._table[each] for each in wanted.__mro__ if each in self._table), _nothing)

@@ -12,6 +12,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import fields
 
+from agent_core.events import Cut
 from agent_core.messages import well_formed
 from agent_core.shortened import beginning_of
 
@@ -23,6 +24,9 @@ TEXT_LIMIT = FRAME_LIMIT - 8_192
 
 DEEPEST = 100
 """Levels that are written of a value which orjson cannot encode."""
+
+CUT_REASONS: Mapping[Cut, str] = {"length": "length", "filter": "content_filter"}
+"""OpenAI's word for each reason why an answer is not whole. Both wires use it."""
 
 Key = str | tuple[str | None, str]
 

@@ -5,7 +5,7 @@ another with all. So the cost is counted by levels: the values n levels down in 
 of the schema n levels down. If only one of several parts checks a value, such as the schemas of two members, the
 dearest counts.
 
-References are edges between places of the schema. A place that leads back to itself has a cost at each level, and the
+References are edges between parts of the schema. A part that leads back to itself has a cost at each level, and the
 cost may double from one level to the next.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from agent_core.plain import levels_of
 
 DEEPEST = 60
-"""The bound of three depths: schemas inside each other; places that check the same value, one through another; and
+"""The bound of three depths: schemas inside each other; parts that check the same value, one through another; and
 levels of a value that a recursive schema checks. The validator needs stack for them. Twice their product is safe, five
 times is not."""
 
@@ -35,19 +35,19 @@ class Unusable(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class Subschema:
     """A schema inside a schema.
 
     - own: how many simple checks it has (CHECKS), keywords that look at a whole value at once (WIDE), and keywords that
       read a text to its end (TEXTS)
     - again: the factor for values that are checked more than once
-    - leads: the places that it leads to: those that check the SAME value, those of which one checks each of the MEMBERS
+    - leads: the parts that it leads to: those that check the SAME value, those of which one checks each of the MEMBERS
       or ITEMS, and those that may check any of these too, BESIDE the others
     """
 
     own: list[int] = field(default_factory=lambda: [1, 0, 0])
     again: int = 1
-    leads: tuple[list["Place"], ...] = field(default_factory=lambda: ([], [], [], []))
+    leads: tuple[list["Subschema"], ...] = field(default_factory=lambda: ([], [], [], []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Cost:
     - levels: the simple checks of one value, for each depth
     - wide: the keywords that look at a whole value at once, for each depth
     - texts: the keywords that read one text to its end
-    - height: the places that check the same value, one through another
+    - height: the parts that check the same value, one through another
     """
 
     levels: Sequence[int]
@@ -66,7 +66,7 @@ class Cost:
     height: int
 
     def of(self, value: Any, characters: int) -> tuple[int, int]:
-        """The simple checks of this value, each up to 30 ns; and the places that the validator is in at once.
+        """The simple checks of this value, each up to 30 ns; and the parts that the validator is in at once.
         `characters` is the length of the value's JSON."""
         counts, deepest = [len(level) for level in levels_of(value)], len(self.levels)
         counts = [*counts[:deepest], sum(counts[deepest:])]  # nothing checks what is deeper
@@ -75,20 +75,20 @@ class Cost:
         return checks + wide, self.height * min(len(counts), len(self.levels))
 
 
-def cost_of(places: Sequence[Place]) -> Cost:
-    """The cost of a schema's places, the root first. Raises Unusable if they check one value without end."""
-    heights: dict[Place, int] = {}
-    for place in places:
-        _climb(place, heights, 0)
+def cost_of(parts: Sequence[Subschema]) -> Cost:
+    """The cost of a schema's parts, the root first. Raises Unusable if they check one value without end."""
+    heights: dict[Subschema, int] = {}
+    for part in parts:
+        _climb(part, heights, 0)
     levels: list[list[int]] = [[], [], []]
     order, work = list(heights), 0
-    above: list[dict[Place, int]] = [{}, {}, {}]
+    above: list[dict[Subschema, int]] = [{}, {}, {}]
     while order and len(levels[CHECKS]) < DEEPEST and work < MOST_WORK:
         for kind, found in enumerate(levels):
             above[kind] = _below(order, above[kind]) if found else _first(order, kind)
-            found.append(above[kind].get(places[0], 0))
+            found.append(above[kind].get(parts[0], 0))
         work += len(order)
-        order = [place for place in order if place in above[CHECKS] and any(place.leads)]
+        order = [part for part in order if part in above[CHECKS] and any(part.leads)]
     return Cost(
         levels=levels[CHECKS] + [MOST] * bool(order),
         wide=levels[WIDE],
@@ -97,36 +97,36 @@ def cost_of(places: Sequence[Place]) -> Cost:
     )
 
 
-def _climb(place: Place, heights: dict[Place, int], depth: int) -> None:
-    """Note for each place how many places check the same value through it. The last in a row are noted first."""
-    if place in heights:
+def _climb(part: Subschema, heights: dict[Subschema, int], depth: int) -> None:
+    """Note for each part how many parts check the same value through it. The last in a row are noted first."""
+    if part in heights:
         return
-    if depth <= DEEPEST:  # else the place leads back to itself, or too deep
-        for each in place.leads[SAME]:
+    if depth <= DEEPEST:  # else the part leads back to itself, or too deep
+        for each in part.leads[SAME]:
             _climb(each, heights, depth + 1)
-        height = 1 + max((heights[each] for each in place.leads[SAME]), default=0)
+        height = 1 + max((heights[each] for each in part.leads[SAME]), default=0)
         if height <= DEEPEST:
-            heights[place] = height
+            heights[part] = height
             return
     raise Unusable
 
 
-def _first(order: Sequence[Place], kind: int) -> dict[Place, int]:
-    """The cost of each place at its own value. Places that cost nothing are left out."""
-    found: dict[Place, int] = {}
-    for place in order:
-        if here := place.own[kind] + sum(found.get(each, 0) for each in place.leads[SAME]):
-            found[place] = min(MOST, place.again * here)
+def _first(order: Sequence[Subschema], kind: int) -> dict[Subschema, int]:
+    """The cost of each part at its own value. Places that cost nothing are left out."""
+    found: dict[Subschema, int] = {}
+    for part in order:
+        if here := part.own[kind] + sum(found.get(each, 0) for each in part.leads[SAME]):
+            found[part] = min(MOST, part.again * here)
     return found
 
 
-def _below(order: Sequence[Place], above: Mapping[Place, int]) -> dict[Place, int]:
-    """The cost of each place one level further down. `above` has the costs of the places that it leads to."""
-    found: dict[Place, int] = {}
-    for place in order if above else ():
-        same, members, items, beside = place.leads
+def _below(order: Sequence[Subschema], above: Mapping[Subschema, int]) -> dict[Subschema, int]:
+    """The cost of each part one level further down. `above` has the costs of the parts that it leads to."""
+    found: dict[Subschema, int] = {}
+    for part in order if above else ():
+        same, members, items, beside = part.leads
         here = sum(max((above.get(each, 0) for each in some), default=0) for some in (members, items) if some)
         here += sum(above.get(each, 0) for each in beside) + sum(found.get(each, 0) for each in same)
         if here:
-            found[place] = min(MOST, place.again * here)
+            found[part] = min(MOST, part.again * here)
     return found

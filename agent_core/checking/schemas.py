@@ -27,7 +27,7 @@ from agent_core.checking.costs import (
     TEXTS,
     WIDE,
     Cost,
-    Place,
+    Subschema,
     Unusable,
     cost_of,
 )
@@ -49,7 +49,7 @@ LEADS_TO = {
     **dict.fromkeys(("additionalItems", "items", "prefixItems", "unevaluatedItems"), ITEMS),
     **dict.fromkeys(("contains", "patternProperties", "propertyNames"), BESIDE),
 }  # fmt: skip
-"""The keywords that hold schemas, and the way in which each leads from a `Place` to others."""
+"""The keywords that hold schemas, and the way in which each leads from a `Subschema` to others."""
 
 NAMED = frozenset({"dependencies", "dependentSchemas", "patternProperties", "properties"})
 READING = frozenset({"contentEncoding", "contentMediaType", "format", "pattern"})
@@ -89,7 +89,7 @@ def safe_copy(schema: Mapping[str, Any], keep: Callable[[str, str], bool] = lamb
     copied = copying.whole()
     if copying.cuts and copying.targets:  # then a reference may lead to a schema that was cut
         copied = _Copying(schema, keep, wary=True).whole()
-    return SafeCopy(schema=copied, size=copying.size, cost=cost_of(copying.places))
+    return SafeCopy(schema=copied, size=copying.size, cost=cost_of(copying.parts))
 
 
 def _loosen(copied: dict[str, Any], key: str) -> None:
@@ -104,57 +104,57 @@ def _loosen(copied: dict[str, Any], key: str) -> None:
 class _Copying:
     """Makes one copy. `cuts` counts the keywords that were left out. With `wary`, each reference counts as one too."""
 
-    __slots__ = ("_before_2019", "_keep", "_numbers", "_root", "_wary", "cuts", "places", "size", "targets")
+    __slots__ = ("_before_2019", "_keep", "_numbers", "_root", "_wary", "cuts", "parts", "size", "targets")
 
     def __init__(self, root: Mapping[str, Any], keep: Callable[[str, str], bool], *, wary: bool) -> None:
         self._root = root
         self._keep = keep
         self._wary = wary
         self._before_2019 = bool(_BEFORE_2019.search(str(root.get("$schema", ""))))
-        self.places: list[Place] = []
-        self.targets: list[tuple[str, Place]] = []
+        self.parts: list[Subschema] = []
+        self.targets: list[tuple[str, Subschema]] = []
         self._numbers: dict[str, int] = {}
         self.size = self.cuts = 0
 
     def whole(self) -> dict[str, Any]:
-        copied: dict[str, Any] = self._schema(self._root, self._place([]), 0)
+        copied: dict[str, Any] = self._schema(self._root, self._part([]), 0)
         if "$schema" in self._root:
             copied["$schema"] = self._root["$schema"]
         if self.targets:
             definitions: dict[str, Any] = {}
-            for pointer, place in self.targets:  # the list grows meanwhile
-                definitions[str(len(definitions))] = self._schema(self._at(pointer), place, 0)
+            for pointer, part in self.targets:  # the list grows meanwhile
+                definitions[str(len(definitions))] = self._schema(self._at(pointer), part, 0)
             copied["definitions"] = definitions
         return copied
 
-    def _schema(self, value: Any, place: Place, depth: int) -> Any:
+    def _schema(self, value: Any, part: Subschema, depth: int) -> Any:
         self._weigh(1)
         if isinstance(value, bool):
             return value
         if not isinstance(value, Mapping) or depth > DEEPEST:
             raise Unusable
         cuts = self.cuts
-        copied = {"$ref": self._reference(value["$ref"], place)} if "$ref" in value else {}
+        copied = {"$ref": self._reference(value["$ref"], part)} if "$ref" in value else {}
         if copied and self._before_2019:  # then keywords beside a reference do not count
             return copied
-        copied |= self._keywords(value, place, depth)
+        copied |= self._keywords(value, part, depth)
         if self.cuts > cuts:
             # The keywords that were cut would have told which members they know.
             copied.pop("unevaluatedItems", None)
             copied.pop("unevaluatedProperties", None)
         return copied
 
-    def _keywords(self, value: Mapping[str, Any], place: Place, depth: int) -> dict[str, Any]:
+    def _keywords(self, value: Mapping[str, Any], part: Subschema, depth: int) -> dict[str, Any]:
         copied: dict[str, Any] = {}
         for key, inner in value.items():
             cuts = self.cuts
             if key in LEADS_TO:
-                copied[key] = self._inner(key, inner, place, depth, copied.get(key, ()))
+                copied[key] = self._inner(key, inner, part, depth, copied.get(key, ()))
             elif key in READING and isinstance(inner, str):
-                if self._keeps(key, inner, place):
+                if self._keeps(key, inner, part):
                     copied[key] = inner
             elif key in PLAIN:
-                copied[key] = self._plain(key, inner, place)
+                copied[key] = self._plain(key, inner, part)
             elif key in ("$dynamicRef", "$recursiveRef") or (key == "$id" and value is not self._root):
                 raise Unusable  # these change the meaning of references
             if self.cuts > cuts:
@@ -163,42 +163,42 @@ class _Copying:
             copied.pop("additionalProperties", None)  # else members that fit the left-out pattern would be refused
         return copied
 
-    def _inner(self, key: str, inner: Any, place: Place, depth: int, before: Sequence[Any]) -> Any:
+    def _inner(self, key: str, inner: Any, part: Subschema, depth: int, before: Sequence[Any]) -> Any:
         """Copies of the schemas that a keyword holds. `before` is the keyword's list so far, and a list continues
         it."""
-        edges = place.leads[LEADS_TO[key]]
+        edges = part.leads[LEADS_TO[key]]
         if key.startswith("unevaluated"):
-            place.again = UNEVALUATED
+            part.again = UNEVALUATED
         if key in NAMED:
-            return self._named(key, inner, place, depth)
+            return self._named(key, inner, part, depth)
         if isinstance(inner, list | tuple):
-            return [*before, *(self._schema(each, self._place(edges), depth + 1) for each in inner)]
-        return self._schema(inner, self._place(edges), depth + 1)
+            return [*before, *(self._schema(each, self._part(edges), depth + 1) for each in inner)]
+        return self._schema(inner, self._part(edges), depth + 1)
 
-    def _named(self, key: str, inner: Any, place: Place, depth: int) -> dict[str, Any]:
+    def _named(self, key: str, inner: Any, part: Subschema, depth: int) -> dict[str, Any]:
         if not isinstance(inner, Mapping):
             raise Unusable
-        copied, edges = {}, place.leads[LEADS_TO[key]]
+        copied, edges = {}, part.leads[LEADS_TO[key]]
         for name, each in inner.items():
             self._weigh(len(name) // 50)
-            place.own[CHECKS] += 1
-            if key == "patternProperties" and not self._keeps("pattern", name, place):
+            part.own[CHECKS] += 1
+            if key == "patternProperties" and not self._keeps("pattern", name, part):
                 continue
             if key == "dependencies" and isinstance(each, list):
-                copied[name] = self._plain(key, each, place)
+                copied[name] = self._plain(key, each, part)
             else:
-                copied[name] = self._schema(each, self._place(edges), depth + 1)
+                copied[name] = self._schema(each, self._part(edges), depth + 1)
         return copied
 
-    def _reference(self, pointer: Any, place: Place) -> str:
+    def _reference(self, pointer: Any, part: Subschema) -> str:
         if not isinstance(pointer, str):
             raise Unusable
         self.cuts += self._wary
         self._weigh(len(pointer) // 50)
         number = self._numbers.setdefault(pointer, len(self.targets))
         if number == len(self.targets):
-            self.targets.append((pointer, self._place([])))
-        place.leads[SAME].append(self.targets[number][1])
+            self.targets.append((pointer, self._part([])))
+        part.leads[SAME].append(self.targets[number][1])
         return f"#/definitions/{number}"
 
     def _at(self, pointer: str) -> Any:
@@ -216,25 +216,25 @@ class _Copying:
                 raise Unusable
         return found
 
-    def _plain(self, key: str, value: Any, place: Place) -> Any:
+    def _plain(self, key: str, value: Any, part: Subschema) -> Any:
         try:
             text = orjson.dumps(value)
         except TypeError:  # a number over 64 bits, or what is no JSON at all
             text = repr(value).encode(errors="replace")
         weight = 1 + len(text) // 50
         self._weigh(weight)
-        place.own[CHECKS] += len(value) if key == "required" and isinstance(value, list) else weight
-        place.own[WIDE] += key == "uniqueItems"
+        part.own[CHECKS] += len(value) if key == "required" and isinstance(value, list) else weight
+        part.own[WIDE] += key == "uniqueItems"
         return value
 
-    def _keeps(self, key: str, text: str, place: Place) -> bool:
+    def _keeps(self, key: str, text: str, part: Subschema) -> bool:
         """Whether the keyword stays. If not, count a cut."""
         self._weigh((PATTERN if key == "pattern" else 1) + len(text) // 50)
         if not self._keep(key, text):
             self.cuts += 1
             return False
-        place.own[CHECKS] += 1 + len(text) // 50
-        place.own[TEXTS] += 1
+        part.own[CHECKS] += 1 + len(text) // 50
+        part.own[TEXTS] += 1
         return True
 
     def _weigh(self, size: int) -> None:
@@ -242,7 +242,7 @@ class _Copying:
         if self.size > LARGEST:
             raise Unusable
 
-    def _place(self, edges: list[Place]) -> Place:
-        self.places.append(place := Place())
-        edges.append(place)
-        return place
+    def _part(self, edges: list[Subschema]) -> Subschema:
+        self.parts.append(part := Subschema())
+        edges.append(part)
+        return part

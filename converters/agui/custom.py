@@ -1,13 +1,10 @@
 """CUSTOM events: those of tools, and those that AG-UI has no event for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from agent_core.events import AnswerCut, Custom, Cut, Event, Fallback, Retry
+from agent_core.events import AnswerCut, Custom, Event, Fallback, Retry
 from converters.agui.encode import compose
-from converters.wire import Frame, fit
-
-FINISH: Mapping[Cut, str] = {"length": "length", "filter": "content_filter"}
-"""OpenAI's word for each reason why an answer is not whole."""
+from converters.wire import CUT_REASONS, Frame, fit
 
 
 class Customs:
@@ -24,7 +21,7 @@ class Customs:
         if isinstance(event, Fallback):
             return (custom("fallback", {"code": event.code, "model": event.model}),)
         if isinstance(event, AnswerCut):
-            return (custom("answer_cut", {"messageId": event.reply_id, "reason": FINISH[event.why]}),)
+            return (custom("answer_cut", {"messageId": event.reply_id, "reason": CUT_REASONS[event.why]}),)
         return ()
 
 

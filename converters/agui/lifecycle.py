@@ -16,10 +16,9 @@ from agent_core.events import (
     StepStart,
 )
 from agent_core.usage import Usage
-from converters.agui.custom import FINISH
 from converters.agui.encode import compose
 from converters.agui.interrupts import interrupts_of
-from converters.wire import Frame
+from converters.wire import CUT_REASONS, Frame
 
 
 class Lifecycle:
@@ -67,7 +66,7 @@ def _ending(event: AgentEnd) -> dict[str, Any]:
     if event.status == "max_iterations":
         result["continuationRequired"] = True
     if event.cut is not None:
-        result["finishReason"] = FINISH[event.cut]
+        result["finishReason"] = CUT_REASONS[event.cut]
     return {"result": result}
 
 

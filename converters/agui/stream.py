@@ -1,6 +1,5 @@
 """One reader of a run: internal events in, the bytes of an AG-UI event stream out."""
 
-import logging
 from collections.abc import Sequence
 
 from agent_core.errors import SENTENCES
@@ -11,8 +10,6 @@ from converters.agui.ids import WHOLE, id_line
 from converters.agui.lifecycle import failed, started
 from converters.agui.stream_order import Order, State
 from converters.chain import Chain, Checked, Converter
-
-logger = logging.getLogger(__name__)
 
 TERMINAL: frozenset[type[Event]] = frozenset({AgentEnd, RunFailed})
 
@@ -39,12 +36,10 @@ class AguiStream:
         *,
         reasoning: bool = False,
     ) -> None:
-        self._run_id = run_id
         concerns = standard(thread_id, run_id, parent_run_id, reasoning=reasoning)
         self._chain = Chain([*map(Checked, converters), *concerns])
         self._order = Order(started(thread_id, run_id, parent_run_id), dialect)
         self._number = 0  # of the last event
-        self._failed = False
 
     @property
     def finished(self) -> bool:
@@ -61,7 +56,7 @@ class AguiStream:
             try:
                 frames = convert(event)
             except Exception:
-                self._report(event)
+                self._chain.report(event)
                 continue
             if not frames:
                 continue
@@ -103,7 +98,7 @@ class AguiStream:
                 for frame in self._chain.convert(event):
                     self._order.admit(frame, out)
             except Exception:
-                self._report(event)
+                self._chain.report(event)
         self._number = number
         if out and marked:
             out.insert(-1, id_line(number, WHOLE))
@@ -118,8 +113,3 @@ class AguiStream:
         out: list[bytes] = []
         self._order.admit(failed(SENTENCES["internal"], "internal"), out)
         return [id_line(number, k) + data for k, data in enumerate(out)]
-
-    def _report(self, event: Event) -> None:
-        if not self._failed:
-            self._failed = True
-            logger.exception("A converter failed on %s of run %s.", type(event).__name__, self._run_id)

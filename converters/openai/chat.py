@@ -5,14 +5,12 @@ The stream of a run that fails ends with one error frame and `[DONE]`. A run tha
 says so in a text.
 """
 
-import logging
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from agent_core.errors import SENTENCES
 from agent_core.events import AgentEnd, Event, RequireExternalExecution, RunFailed
-from converters.agui.custom import FINISH
 from converters.chain import Chain, Converter
 from converters.openai.chunks import DONE, Chunks, read_frame
 from converters.openai.concerns import Adopted, Calls, Ends, Reasoning, Rest, Text
@@ -20,9 +18,7 @@ from converters.openai.errors import error_frame
 from converters.openai.interrupts import listed, words_for
 from converters.openai.told import unfolded
 from converters.openai.usage import usage_of
-from converters.wire import to_json
-
-logger = logging.getLogger(__name__)
+from converters.wire import CUT_REASONS, to_json
 
 
 class ChatStream:
@@ -63,7 +59,6 @@ class ChatStream:
         self._chain = Chain([*own, Text(chunks), Reasoning(chunks), self._calls, Ends(), rest])
         self._opened = False
         self._finished = False
-        self._reported = False
 
     @property
     def finished(self) -> bool:
@@ -87,7 +82,7 @@ class ChatStream:
                 for frame in convert(event):
                     out.append(frame.data)
             except Exception:
-                self._report(event)
+                self._chain.report(event)
             # This is not in a converter, because a user's own converter may take the event first.
             kind = event.__class__
             if kind is RequireExternalExecution:
@@ -131,7 +126,7 @@ class ChatStream:
             # earlier answer. Then `tool_calls` would come without a call, and the client could do nothing.
             calls = self._calls.release(self.waiting) if event.status == "client_tools" else []
             out += (frame.data for frame in calls)
-            reason = "tool_calls" if calls else "stop" if event.cut is None else FINISH[event.cut]
+            reason = "tool_calls" if calls else "stop" if event.cut is None else CUT_REASONS[event.cut]
             words = words_for(event.interrupts, self.session_id, self._model)
             out += (frame.data for frame in self._chunks.content.frames(f"{self.run_id}-interrupts", words))
             out.append(self._chunks.finish(reason, self._about(event)))
@@ -144,11 +139,6 @@ class ChatStream:
         if event.interrupts:
             about |= {"interrupts": listed(event.interrupts)}
         return about | ({"waiting": self.waiting} if self.waiting else {})
-
-    def _report(self, event: Event) -> None:
-        if not self._reported:
-            self._reported = True
-            logger.exception("A converter failed on %s of run %s.", type(event).__name__, self.run_id)
 
 
 class ChatAnswer:

@@ -20,7 +20,7 @@ from agent_core.react.opening.align import place as place_messages
 from agent_core.react.opening.client_calls import answered, waiting_for_client
 from agent_core.react.opening.decisions import Decided, decided, settled
 from agent_core.react.opening.report import tell_opening, tell_what_there_is
-from agent_core.react.opening.request import Asked, Intake, read_request
+from agent_core.react.opening.request import Circumstances, Intake, read_request
 from agent_core.sessions.entries import entry_of, now_ms, weight_of
 from agent_core.sessions.history import state_since
 from agent_core.sessions.kinds import EndBody, MessageBody, RewoundBody, RunBody, TitledBody
@@ -96,7 +96,7 @@ def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
     if history.tree.empty:
         return take_whole(given.messages, lane.tools) if given.whole else take_over(given.messages, history.others)
     known = [each for each in given.answers if each.interrupt_id not in answers.unknown]
-    asked = Asked(
+    around = Circumstances(
         run_id=lane.run_id,
         arrived=lane.scope.arrived,
         waited=lane.scope.waited,
@@ -107,7 +107,7 @@ def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
         empty=not (given.messages or given.answers),
         places=given.places,
     )
-    return read_request(history, placing, asked)
+    return read_request(history, placing, around)
 
 
 def _path(lane: Lane, placing: Placing, intake: Intake) -> list[Message]:

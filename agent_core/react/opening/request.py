@@ -27,7 +27,7 @@ DONE = frozenset({"completed", "max_iterations", "approval", "waiting", "client_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Circumstances:
     """A request without its messages.
 
     - run_id: the id under which it came
@@ -79,20 +79,20 @@ class Intake:
     origin: Origin = ""
 
 
-def read_request(history: History, placing: Placing, asked: Asked) -> Intake:
+def read_request(history: History, placing: Placing, around: Circumstances) -> Intake:
     """Find the rule. Raises InvalidRequest for answers that come with an edit."""
-    return _Reader(history, placing, asked).read()
+    return _Reader(history, placing, around).read()
 
 
 class _Reader:
-    def __init__(self, history: History, placing: Placing, asked: Asked) -> None:
+    def __init__(self, history: History, placing: Placing, around: Circumstances) -> None:
         self.history = history
         self.placing = placing
-        self.asked = asked
+        self.around = around
 
     def read(self) -> Intake:
         placing = self.placing
-        if placing.answers or self.asked.decides:
+        if placing.answers or self.around.decides:
             return self._answer()
         if placing.news:
             return self._say()
@@ -106,9 +106,9 @@ class _Reader:
 
     def _answer(self) -> Intake:
         """Rule 1."""
-        placing, asked = self.placing, self.asked
+        placing, around = self.placing, self.around
         if placing.edit is not None:
-            param = f"messages[{asked.places[placing.edit.at] if asked.places else placing.edit.at}]"
+            param = f"messages[{around.places[placing.edit.at] if around.places else placing.edit.at}]"
             raise InvalidRequest(f"{param}: a message cannot be edited in one request with answers.", param)
         said = [message for _, message in placing.news]
         messages = [*self._new_rules(placing.path), *(placing.borrowed if said else ()), *said]
@@ -150,16 +150,16 @@ class _Reader:
 
     def _repeat(self) -> Intake:
         """Rule 6."""
-        asked, last, path = self.asked, self.placing.last, self.placing.path
-        if asked.empty and path and path[-1].message.role == "user":
+        around, last, path = self.around, self.placing.last, self.placing.path
+        if around.empty and path and path[-1].message.role == "user":
             return self._go_on()
-        if last is None and not (asked.decided or self.placing.answered or asked.again or asked.empty):
+        if last is None and not (around.decided or self.placing.answered or around.again or around.empty):
             return self._told()
         role = last.message.role if last is not None else ""
         if last is not None and self._is_left(last.node):
             if role == "assistant":
                 return self._told()
-            run = self.history.runs.get(asked.run_id)
+            run = self.history.runs.get(around.run_id)
             return self._told() if run is not None and run.status not in ("", "failed") else self._anew(last)
         run = self.history.run
         if run is not None and self._was_under_way(run):
@@ -175,21 +175,21 @@ class _Reader:
         return not node.shown or any(each.asks for each in self.placing.behind(node))
 
     def _is_told(self, run: PastRun | None) -> bool:
-        asked, last_id = self.asked, next(reversed(self.history.runs), "")
-        unread = run is not None and run.unread and not asked.seen(last_id)
-        taken = asked.decided or (self.placing.answered and self.placing.last is None)
-        return asked.run_id == last_id or unread or taken or asked.again
+        around, last_id = self.around, next(reversed(self.history.runs), "")
+        unread = run is not None and run.unread and not around.seen(last_id)
+        taken = around.decided or (self.placing.answered and self.placing.last is None)
+        return around.run_id == last_id or unread or taken or around.again
 
     def _waits(self) -> bool:
         return bool(self.history.pending or self.placing.waiting)
 
     def _was_under_way(self, run: PastRun) -> bool:
         """Whether the run had not ended when the request arrived."""
-        arrived = self.asked.arrived
-        return bool(arrived) and (run.ended_at > arrived or (self.asked.waited and run.ended_at == arrived))
+        arrived = self.around.arrived
+        return bool(arrived) and (run.ended_at > arrived or (self.around.waited and run.ended_at == arrived))
 
     def _was_read(self, run_id: str, run: PastRun) -> bool:
-        return not run.unread or self.asked.seen(run_id)
+        return not run.unread or self.around.seen(run_id)
 
     def _told(self) -> Intake:
         return self._intake(told=True)
