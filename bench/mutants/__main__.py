@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60.0
 """Seconds for one mutant."""
 
-MOST = 80
+MOST = 300
 """Tests for one mutant."""
 
 SLOW = 4.0

@@ -222,6 +222,12 @@ async def test_an_answer_of_the_wrong_shape_is_refused_and_leaves_everything_pen
     ended(await desk.ask(None, yes(interrupt)))
 
 
+async def test_an_approval_expires_when_the_agent_says_or_never() -> None:
+    for seconds, waits_for in ((60.0, 60_000), (None, 0)):
+        (interrupt,) = waits(await Desk(calls(SEND), approval_seconds=seconds).ask())
+        assert interrupt.expires_at == (interrupt.created_at + waits_for if waits_for else 0)
+
+
 async def test_an_expired_approval_is_refused_and_can_still_be_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk(calls(SEND), says("done"), approval_seconds=60.0)
     (interrupt,) = waits(await desk.ask())

@@ -144,7 +144,7 @@ def _watch(
     asked = [place for place, each in enumerate(brought) if each.role == "user"]
     read = max((place for place, each in enumerate(brought) if each.role == "assistant"), default=-1)
     trips: list[Trip] = []
-    for place in range(asked[-1] + 1 if asked and opens else 0, len(brought)):
+    for place in range(asked[-1] if asked and opens else 0, len(brought)):
         trip = lane.watch.take(brought[place])
         if trip is not None and place > read:
             trips.append(trip)

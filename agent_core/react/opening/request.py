@@ -41,15 +41,15 @@ class Circumstances:
     - places: each message's index in the client's own list; empty if the indexes are the same
     """
 
-    run_id: str = ""
-    arrived: int = 0
-    waited: bool = False
-    seen: Callable[[str], bool] = lambda run_id: False  # noqa: ARG005
-    decides: bool = False
-    decided: bool = False
-    again: bool = False
-    empty: bool = False
-    places: tuple[int, ...] = ()
+    run_id: str
+    arrived: int
+    waited: bool
+    seen: Callable[[str], bool]
+    decides: bool
+    decided: bool
+    again: bool
+    empty: bool
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

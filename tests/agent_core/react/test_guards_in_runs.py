@@ -1,16 +1,18 @@
 """The guards at work: models that go in circles or run wild, held by the engine, and what everybody is told."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, cast
 
 import pytest
 
-from agent_core import Agent, Engine, ToolError, tool
+from agent_core import Agent, Engine, ToolContext, ToolError, tool
 from agent_core.events import AgentEnd, Event, Guard, ModelCallStart, TextDelta, ToolResultEnd
 from agent_core.guards.settings import Guards
 from agent_core.guards.watch import CLOSING, NO_SUMMARY
 from agent_core.models.base import ModelRequest, Piece, TextPiece, UsagePiece
 from agent_core.pairing import paired
+from agent_core.tools.base import Tool, ToolSpec
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import stored
 from tests.doubles import ScriptedModel, Step, calls, events_of, says
@@ -229,18 +231,50 @@ async def test_time_that_is_used_up_ends_as_summarizing_and_not_as_an_error(monk
     await ended(office, events)
 
 
-async def test_tokens_that_are_used_up_end_as_summarizing_and_count_as_the_provider_reports_them() -> None:
-    cost = UsagePiece(Usage(provider="p", model="m", input_tokens=30, output_tokens=20))
+@pytest.mark.parametrize(
+    ("told", "rounds"),
+    [
+        ({"input_tokens": 30, "output_tokens": 20}, 2),
+        ({"input_tokens": 49}, 3),
+        ({"output_tokens": 50}, 2),
+        ({"input_tokens": 99, "output_tokens": 99, "total_tokens": 50}, 2),
+        ({}, 4),
+    ],
+)
+async def test_tokens_that_are_used_up_end_as_summarizing_and_count_as_the_provider_reports_them(
+    told: dict[str, int], rounds: int
+) -> None:
+    cost = UsagePiece(Usage(provider="p", model="m", **told))
 
     def step(request: ModelRequest) -> Sequence[Piece]:
         done = sum(1 for message in request.messages if message.role == "tool")
-        return [*(calls(("read", f'{{"page":{done}}}')) if request.tools else says(HONEST)), cost]
+        acts = request.tools and done < 4
+        return [*(calls(("read", f'{{"page":{done}}}')) if acts else says(HONEST)), cost]
 
     office = Office(step, guards=Guards(tokens=100))
     events = await office.go()
-    assert trips(events) == [("tokens", "answer", "", 100)]
-    assert office.ran == ["read"] * 2
-    await ended(office, events)
+    assert office.ran == ["read"] * rounds
+    assert trips(events) == ([("tokens", "answer", "", 100)] if told else [])
+    await ended(office, events, "max_iterations" if told else "completed")
+
+
+async def test_a_tool_that_does_not_say_whether_it_is_repeatable_is_not() -> None:
+    class Plain:
+        """A user's own tool, with no more than is asked of one."""
+
+        spec = ToolSpec(name="plain")
+        approval, timeout, idempotent, exclusive = False, None, False, False
+
+        async def run(self, arguments: Mapping[str, Any], context: ToolContext, threads: Executor) -> str:
+            return "seen"
+
+    model = ScriptedModel([calls(("plain", "{}"), ("plain", "{}")), says("done")])
+    agent = Agent("a", model, tools=[cast(Tool, Plain())], guards=Guards(calls_per_tool=1))
+    events = await events_of(Engine(), agent, "?")
+    assert [each[:3] for each in trips(events)] == [
+        ("calls_per_tool", "block", "plain"),
+        ("calls_per_tool", "answer", "plain"),
+    ]
 
 
 @pytest.mark.parametrize(("score", "texts"), [("20", ["perhaps", "surely"]), ("95", ["perhaps"]), ("?", ["perhaps"])])

@@ -31,6 +31,24 @@ async def test_a_stop_cancels_the_child_and_not_the_task_that_waits_for_it() -> 
     assert await task == "interrupt"
 
 
+async def test_a_child_is_cancelled_when_the_stop_comes_and_not_when_the_grace_is_over() -> None:
+    stop, started, cancelled = Stop(), asyncio.Event(), asyncio.Event()
+
+    async def child() -> None:
+        try:
+            await forever(started)
+        finally:
+            cancelled.set()
+
+    waiting = asyncio.create_task(stop.guard(child()))
+    await started.wait()
+    stop.request("interrupt")
+    await asyncio.sleep(0)
+    assert cancelled.is_set()
+    with pytest.raises(Stopped):
+        await waiting
+
+
 async def test_after_a_stop_nothing_new_is_begun() -> None:
     stop, started = Stop(), asyncio.Event()
     stop.request("disconnect")

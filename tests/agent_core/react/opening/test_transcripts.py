@@ -6,7 +6,7 @@ import pytest
 
 from agent_core.engine import Engine
 from agent_core.errors import InvalidRequest
-from agent_core.events import StateSnapshot
+from agent_core.events import FinalOutput, StateSnapshot
 from agent_core.interrupts import Answer
 from agent_core.messages import MediaPart, Message, TextPart, ToolCall
 from agent_core.names import SessionKey
@@ -258,6 +258,25 @@ async def test_the_same_run_id_again_is_told_and_another_makes_a_new_answer() ->
     assert talk.asked == 1
     events = await talk.ask(said("u1", "q1"), run_id="r2")
     assert (rewound(events), talk.asked, await talk.texts()) == (["u1"], 2, ["q1", "answer to q1"])
+
+
+async def test_what_is_told_ends_on_the_last_answer() -> None:
+    talk = Talk()
+    transcript = await asked(talk, "q1", "note:x")
+    run = talk.admit(*transcript)
+    events = await talk.events(run)
+    [final] = [each for each in events if isinstance(each, FinalOutput)]
+    assert (is_told(events), final.text, final.reply_id) == (True, "answer to note:x", transcript[-1].id)
+    assert run.answer == transcript[-1]
+
+
+async def test_of_two_new_rules_under_one_id_the_second_gets_another() -> None:
+    talk = Talk()
+    await talk.ask(said("u1", "q1"))
+    await talk.ask(*await talk.shown(), system("be kind", "x"), system("be brief", "x"), said("u2", "q2"))
+    ids = [each.id for each in await talk.shown()]
+    assert len(ids) == len(set(ids))
+    assert talk.seen == ["q1", "answer to q1", "be kind", "be brief", "q2"]
 
 
 @pytest.mark.parametrize("question", ["q1", "mail:x", "pick:x"])
