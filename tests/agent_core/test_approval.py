@@ -1,5 +1,6 @@
 """Calls that a person must approve, and calls that wait for an operation elsewhere."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ from agent_core.run_input import RunInput
 from agent_core.sessions.history import history_of
 from agent_core.sessions.standing import History
 from agent_core.tools.base import Pending, ToolSpec
-from tests.doubles import ScriptedModel, calls, events_of, kinds, says
+from tests.doubles import Collected, ScriptedModel, calls, events_of, kinds, says
 
 
 class Desk:
@@ -267,6 +268,40 @@ async def test_a_run_that_fails_before_the_approved_call_began_does_not_use_the_
 
 def _break(name: str, arguments: Any, context: Any) -> Any:
     raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("reason", "orders", "left"),
+    [
+        ("deadline", True, {"order": "waits", "hang": "interrupted", "look": "open"}),
+        ("interrupt", True, {"order": "interrupted", "hang": "interrupted", "look": "not_run"}),
+        ("deadline", False, {"hang": "interrupted", "look": "not_run"}),
+        ("interrupt", False, {"hang": "interrupted", "look": "not_run"}),
+    ],
+)
+async def test_what_a_run_that_is_stopped_leaves_of_its_calls(reason: Any, orders: bool, left: dict[str, str]) -> None:
+    begun = asyncio.Event()
+
+    @tool(exclusive=True)
+    async def hang() -> None:
+        """Never ends."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    desk = Desk(calls(*((("order", ""),) if orders else ()), ("hang", ""), ("look", "")))
+    agent = Agent("a", desk.model, tools=[*desk.agent.tools, hang])
+    run = desk.engine.admit(
+        agent, RunInput(messages=(Message(id="u1", role="user", content="go"),)), user_id="u", session_id="s"
+    )
+    task = desk.engine.start(run, Collected([]))
+    await begun.wait()
+    run.stop(reason)
+    await task
+    history = await desk.history()
+    found = {m.name or "": m.status for m in history.messages if m.role == "tool"}
+    found |= {call.name: "open" for call in open_calls(history.messages)}
+    found |= {each.name: "waits" for each in history.pending}
+    assert found == left
 
 
 async def test_rules_decide_before_the_tool_s_own_default() -> None:

@@ -668,6 +668,17 @@ async def test_an_agent_without_a_history_takes_over_what_was_said_and_executes_
     assert only_calls.seen == ["q1"]
 
 
+async def test_an_agent_without_a_history_tells_which_words_of_the_user_it_does_not_take() -> None:
+    talk = Talk()
+    hello = said("x", "hello", "assistant")
+    first = said("u1", "q1")
+    events = await talk.ask(
+        first, hello, first, hello, said("u1", "q2"), said("x", "bye", "assistant"), said("u2", "q3")
+    )
+    assert (talk.seen, ignored(events)) == (["q1", "hello", "q3"], [{"messageId": "u1"}])
+    assert len(ignored(events)) == 1
+
+
 async def test_the_agent_goes_on_where_nothing_is_sent_and_somebody_has_said_something() -> None:
     talk = Talk()
     await talk.ask(said("u1", "q1"))
