@@ -298,7 +298,7 @@ async def test_what_a_run_that_is_stopped_leaves_of_its_calls(reason: Any, order
     run.stop(reason)
     await task
     history = await desk.history()
-    found = {m.name or "": m.status for m in history.messages if m.role == "tool"}
+    found: dict[str, str] = {m.name or "": m.status for m in history.messages if m.role == "tool"}
     found |= {call.name: "open" for call in open_calls(history.messages)}
     found |= {each.name: "waits" for each in history.pending}
     assert found == left
