@@ -14,6 +14,7 @@ logger = logging.getLogger(__name__)
 ANCHOR_FILE = "journal.anchor"
 
 _CHUNK = 1024 * STRIDE
+_CLOSED = -1
 
 
 class Anchor:
@@ -94,7 +95,7 @@ class Anchor:
         """The ids of all noted sessions in order, from `first` on."""
         offset = STRIDE * max(first, 1)
         while (found := self._data_from(offset)) is not None:
-            offset = max(offset, found - found % STRIDE)
+            offset = found - found % STRIDE
             chunk = os.pread(self._file, _CHUNK, offset)
             if not chunk:
                 return
@@ -106,14 +107,14 @@ class Anchor:
     def close(self) -> None:
         """Idempotent."""
         with self._lock:
-            if self._file >= 0:
+            if self._file != _CLOSED:
                 os.close(self._file)
-                self._file = -1
+                self._file = _CLOSED
 
     def _follow(self) -> bool:
         """If the open file is no longer at the path, open the one that is. What is written to the old file is lost
         when this process ends."""
-        if not self._write or self._file < 0 or is_at(self._file, self._path):
+        if not self._write or self._file == _CLOSED or is_at(self._file, self._path):
             return False
         self._complain("the journal's anchor was removed or replaced; what it knew of the sessions is gone")
         try:

@@ -11,6 +11,8 @@ from agent_core.errors import StoreError
 DATABASE = "sessions.db"
 LOCK = "lock"
 
+_CLOSED = -1
+
 PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",
@@ -79,9 +81,9 @@ class DatabaseFile:
 
     def close(self) -> None:
         """Unlock the directory. Idempotent."""
-        if self._lock >= 0:
+        if self._lock != _CLOSED:
             os.close(self._lock)
-            self._lock = -1
+            self._lock = _CLOSED
 
     def _identity(self, path: str | Path) -> Identity:
         status = os.stat(path)

@@ -66,7 +66,7 @@ REPLACE = update(records).where(_named, _fresh, records.c.owner == _holder).valu
 
 _held = case((_alive, records.c.owner))
 RECALL = select(records.c.name, records.c.value, records.c.mac, _held).where(
-    records.c.user_id == _user, records.c.name.in_(bindparam("names", expanding=True)), _fresh
+    records.c.user_id == _user, records.c.name.in_(bindparam("names")), _fresh
 )
 DISCARD = delete(records).where(_named, or_(records.c.owner == _holder, _holder.is_(None)))
 EXPIRE = delete(records).where(~_fresh)
@@ -184,9 +184,9 @@ class SqlRecords:
         return Record(value=value, owner=owner)
 
     def _trim(self, conn: Connection, user_id: str) -> None:
-        if (conn.execute(SIZE_OF_USER, {"user": user_id}).scalar() or 0) > self._most_of_user:
+        if conn.execute(SIZE_OF_USER, {"user": user_id}).scalar_one() > self._most_of_user:
             conn.execute(TRIM_USER, {"user": user_id, "most": self._most_of_user})
-        if (conn.execute(SIZE).scalar() or 0) > self._most:
+        if conn.execute(SIZE).scalar_one() > self._most:
             conn.execute(TRIM, {"most": self._most})
 
 

@@ -203,10 +203,12 @@ class _Writer:
         """A connection in a transaction. Raises FAILURES."""
         if self._raw is not None and not self._file.check():
             self._disconnect()
-        if self._raw is None or self._conn is None:
-            self._raw = raw = self._file.connect()
+        if self._raw is None:
+            raw = self._file.connect()
             engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool, hide_parameters=True)
             self._conn = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            self._raw = raw
+        assert self._conn is not None
         if not self._raw.in_transaction:
             # IMMEDIATE: if another process holds a lock, this fails here and not in the middle of the work.
             self._raw.execute("BEGIN IMMEDIATE")
@@ -265,11 +267,10 @@ class _Writer:
     def _disconnect(self) -> None:
         self._undo()
         raw, conn, self._raw, self._conn = self._raw, self._conn, None, None
-        if raw is None:
+        if raw is None or conn is None:
             return
         try:
-            if conn is not None:
-                conn.close()
+            conn.close()
             raw.close()
         except FAILURES as error:
             logger.warning("the database could not be closed (%s)", name_of(error))

@@ -204,7 +204,7 @@ def remove(conn: Connection, journal: Journal, continuity: Continuity, lease: Le
 
 def expired(conn: Connection, *, before: int | None, keep: int | None, limit: int) -> Sequence[SessionKey]:
     statement = statements.OLD if keep is None else statements.OLD_OR_TOO_MANY
-    values = {"time": 0 if before is None else before, "number": limit}
+    values = {"time": before, "number": limit}  # without a time nothing is too old
     found = conn.execute(statement, values if keep is None else {**values, "keep": keep})
     return [_key(*each) for each in found.all()]
 
