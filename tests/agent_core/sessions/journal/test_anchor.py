@@ -1,3 +1,4 @@
+import errno
 import logging
 import os
 import stat
@@ -8,6 +9,14 @@ import pytest
 from agent_core.sessions.journal.anchor import Anchor
 
 TIP = b"t" * 32
+
+
+def is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
 
 
 def test_an_anchor_remembers_the_last_entry_of_each_session(tmp_path: Path) -> None:
@@ -60,6 +69,7 @@ def test_a_late_note_of_another_worker_is_no_proof_of_anything(
     anchor = Anchor(tmp_path / "anchor")
     anchor.note(1, 7, b"b" * 32, since=5)
     anchor.note(1, 5, b"a" * 32, since=3)
+    anchor.note(1, 7, b"b" * 32, since=5)  # the same once more
     assert anchor.read(1) == (7, b"b" * 32)
     assert caplog.records == []
     anchor.close()
@@ -82,6 +92,92 @@ def test_sessions_are_found_where_a_system_does_not_know_holes(tmp_path: Path, m
     monkeypatch.delattr(os, "SEEK_DATA", raising=False)
     assert list(anchor.rows()) == [1, 5000]
     anchor.close()
+
+
+def test_sessions_are_found_where_a_system_does_not_say_where_the_holes_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    anchor = Anchor(tmp_path / "anchor")
+    for row in (1, 5000):
+        anchor.note(row, 1, TIP)
+    monkeypatch.setattr(os, "lseek", refuse)
+    assert list(anchor.rows()) == [1, 5000]
+    anchor.close()
+
+
+def test_sessions_are_found_where_a_system_counts_holes_by_the_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data begins in the middle of a slot there: a small number begins with bytes that are zero."""
+    anchor = Anchor(tmp_path / "anchor")
+    for row in (1, 2, 5000):
+        anchor.note(row, 1, TIP)
+    os.pwrite(anchor._file, TIP, 3 * 64 + 8)  # a mac without a number
+    content = (tmp_path / "anchor").read_bytes()
+
+    def seek(_file: int, offset: int, _how: int) -> int:
+        rest = content[offset:].lstrip(b"\0")
+        if not rest:
+            raise OSError(errno.ENXIO, "No such device or address")
+        return len(content) - len(rest)
+
+    monkeypatch.setattr(os, "lseek", seek)
+    assert [list(anchor.rows(first)) for first in (1, 2, 3, 5001)] == [[1, 2, 5000], [2, 5000], [5000], []]
+    anchor.close()
+
+
+def test_only_a_number_makes_a_slot(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    for row in (1, 3):
+        anchor.note(row, 2**40 + row, TIP)
+    with (tmp_path / "anchor").open("r+b") as file:
+        file.seek(2 * 64 + 8)
+        file.write(TIP)
+    assert (list(anchor.rows()), anchor.read(2)) == ([1, 3], None)
+    anchor.close()
+
+
+def test_a_closed_anchor_closes_nothing_of_others(tmp_path: Path) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    number = anchor._file
+    anchor.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, number)  # somebody else has the number now
+    anchor.close()
+    os.fstat(number)
+    os.close(number)
+    if null != number:
+        os.close(null)
+
+
+def test_an_anchor_that_cannot_be_written_is_bound_for_this_process_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Anchor(tmp_path / "anchor").close()
+    before = (tmp_path / "anchor").read_bytes()
+    anchor = Anchor(tmp_path / "anchor", write=False)
+    anchor.adopt(b"i" * 16)
+    assert (anchor.identity, (tmp_path / "anchor").read_bytes()) == (b"i" * 16, before)
+    assert [each.getMessage() for each in caplog.records] == ["the journal's anchor cannot be written (EBADF)"]
+    anchor.close()
+
+
+def test_an_anchor_that_is_only_read_stays_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "anchor"
+    new = Anchor(tmp_path / "new")
+    Anchor(path).close()
+    read = Anchor(path, write=False)
+    new.note(1, 1, TIP)
+    new.close()
+    (tmp_path / "new").rename(path)
+    assert not read.refresh()
+    assert read.read(1) is None
+    read.close()
 
 
 def test_an_append_stands_where_the_anchor_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,8 +268,13 @@ def test_what_cannot_take_the_anchors_place_is_left_alone(
         path.mkdir()
     else:
         folder.rmdir()
+    file = anchor._file
+    for _ in range(2):
+        assert not anchor.refresh()
+    assert len(caplog.records) == 2, "both are told once, also to who only looks"
     for seq in (1, 2):
         anchor.note(1, seq, TIP)
+    assert anchor._file == file
     assert len(caplog.records) == 2, "that it is gone, and that there can be no new one"
     assert kind != "file" or path.read_bytes() == b"SQLite format 3\0" * 8
     anchor.close()
@@ -230,7 +331,10 @@ def test_an_anchor_in_the_place_of_another_is_read_once_it_is_looked_for(tmp_pat
     assert not anchor.refresh()
     (tmp_path / "new").rename(path)
     assert anchor.read(1) == (9, TIP)
+    before = os.fstat(anchor._file).st_ino
     assert anchor.refresh()
+    open_now = {os.fstat(int(each)).st_ino for each in os.listdir("/dev/fd") if is_open(int(each))}
+    assert before not in open_now, "the file of before is closed"
     assert (anchor.read(1), anchor.identity) == ((3, TIP), b"j" * 16)
     path.unlink()
     assert anchor.refresh()

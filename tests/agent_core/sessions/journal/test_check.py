@@ -47,6 +47,11 @@ def test_an_altered_entry_is_named(book: Book, change: str, seq: int) -> None:
     assert book.lines() == [f"ann/s1: entry {seq} was altered"]
 
 
+def test_the_last_entry_altered_is_named(book: Book) -> None:
+    book.sql("UPDATE entries SET body = x'' WHERE session = 1 AND seq = 6")
+    assert book.lines() == ["ann/s1: entry 6 was altered"]
+
+
 def test_the_first_entry_is_bound_to_the_name_of_its_session(book: Book) -> None:
     book.sql("UPDATE sessions SET user_id = 'eve' WHERE id = 2")
     assert book.lines() == ["eve/s2: entry 1 was altered or is another session's"]
@@ -192,6 +197,13 @@ def test_an_empty_session_that_claims_a_seal_is_named(book: Book) -> None:
 def test_names_that_would_write_on_the_terminal_do_not(book: Book) -> None:
     book.sql("UPDATE sessions SET user_id = ? WHERE id = 1", "a\x1b[2Jb\nc")
     assert book.lines() == ["a\ufffd[2Jb\ufffdc/s1: entry 1 was altered or is another session's"]
+
+
+def test_a_session_counts_where_entries_or_its_row_say_that_it_was_written_to(book: Book) -> None:
+    book.sql("DELETE FROM entries WHERE session = 1")
+    book.sql("UPDATE sessions SET head = 0, tip = x'' WHERE id = 2")
+    report = book.report()
+    assert (report.sessions, report.wrong) == (3, 2)
 
 
 # Any change at all

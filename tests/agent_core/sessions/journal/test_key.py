@@ -1,3 +1,4 @@
+import os
 import stat
 import subprocess
 import sys
@@ -37,13 +38,48 @@ def test_without_a_given_key_one_is_made_and_kept(tmp_path: Path, given: str | N
     assert [each.name for each in folder.iterdir()] == ["journal.key"]
 
 
+def test_a_key_is_on_disk_with_its_folders_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[int, int]] = []
+    files: list[int] = []
+    sync = os.fsync
+
+    def note(file: int) -> None:
+        status = os.fstat(file)
+        synced.append((status.st_ino, status.st_size if stat.S_ISREG(status.st_mode) else 0))
+        files.append(file)
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", note)
+    folder = tmp_path / "data"
+    key = read_key(folder, None)
+    made = (folder / "journal.key").stat()
+    assert synced == [(made.st_ino, len(key)), (folder.stat().st_ino, 0), (tmp_path.stat().st_ino, 0)]
+    for each in set(files):
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(each)
+    synced.clear()
+    assert (read_key(folder, None), synced) == (key, [])
+
+
+def test_a_folder_above_that_is_closed_to_us_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync, above = os.fsync, tmp_path.stat().st_ino
+
+    def refuse(file: int) -> None:
+        if os.fstat(file).st_ino == above:
+            raise PermissionError
+        sync(file)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert len(read_key(tmp_path / "data", None)) == 32
+
+
 def test_a_check_makes_no_key(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no such file"):
         read_key(tmp_path, None, create=False)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644, 0o610, 0o601])
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     read_key(tmp_path, None)
     (tmp_path / "journal.key").chmod(mode)

@@ -125,6 +125,23 @@ def test_a_database_that_was_put_back_and_went_on_is_named_by_a_copy_of_the_anch
     fresh.close()
 
 
+def test_entries_of_no_session_are_named_in_the_order_of_the_database(book: Book) -> None:
+    """Null comes first, then numbers, then all others."""
+    book.sql("UPDATE sessions SET id = -5 WHERE id = 1")
+    columns = "seq, lane, run_id, kind, body, mac"
+    book.sql("CREATE TABLE loose AS SELECT * FROM entries")  # without the conditions on its columns
+    book.sql("DROP TABLE entries")
+    book.sql("ALTER TABLE loose RENAME TO entries")
+    for session in ("NULL", "-9", "'x'"):
+        book.sql(f"INSERT INTO entries (session, {columns}) SELECT {session}, {columns} FROM entries WHERE session = 2")
+    book.sql("INSERT INTO tombstones VALUES ('y', 1, x'', 5, x'')")
+    report = book.report()
+    rows = [None, -9, -5, 1, "y", "x"]
+    entries = [1, 1, None, 1, None, 1]
+    assert [(each.row, each.entry) for each in report.findings] == list(zip(rows, entries, strict=True))
+    assert report.entries == 18 + 3 * 6
+
+
 # Tombstones
 
 
@@ -145,11 +162,12 @@ def test_a_tombstone_forged_without_the_key_is_named(book: Book) -> None:
     assert book.lines() == ["session number 2: its tombstone is forged or was altered"]
 
 
-def test_a_tombstone_of_an_older_state_is_named_by_the_anchor(book: Book) -> None:
+@pytest.mark.parametrize("head", [1, 3, 4, 5])
+def test_a_tombstone_of_an_older_state_is_named_by_the_anchor(book: Book, head: int) -> None:
     with book.engine.begin() as conn:
-        conn.execute(entries.delete().where(entries.c.session == 2, entries.c.seq > 3))
-        tip = conn.execute(entries.select().with_only_columns(entries.c.mac).filter_by(session=2, seq=3)).scalar()
-        conn.execute(sessions.update().where(sessions.c.id == 2).values(head=3, tip=tip))
+        conn.execute(entries.delete().where(entries.c.session == 2, entries.c.seq > head))
+        tip = conn.execute(entries.select().with_only_columns(entries.c.mac).filter_by(session=2, seq=head)).scalar()
+        conn.execute(sessions.update().where(sessions.c.id == 2).values(head=head, tip=tip))
         delete(conn, JOURNAL, 2)
     assert book.lines() == ["session number 2: its tombstone is of another state than the anchor has seen"]
 
@@ -165,6 +183,12 @@ def test_a_deleted_session_that_is_there_again_is_named(book: Book, tmp_path: Pa
         book.sql("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", *each)
     blind = Anchor(tmp_path / "blind")
     assert book.lines(blind) == ["ann/s2: it was deleted and is there again"]
+    book.sql("UPDATE sessions SET title = 'Another' WHERE id = 2")
+    assert book.lines(blind) == ["ann/s2: it was deleted and is there again"]
+    book.sql("UPDATE sessions SET title = 'About ann-s2' WHERE id = 2")
+    book.sql("UPDATE entries SET run_id = 'r2' WHERE session = 2 AND seq = 4")
+    assert book.lines(blind) == ["ann/s2: entry 4 was altered"], "an entry says more"
+    book.sql("UPDATE entries SET run_id = 'r1' WHERE session = 2 AND seq = 4")
     blind.close()
     book.sql("DELETE FROM tombstones")
     assert book.lines() == ["ann/s2: entry 7 is missing: the anchor has seen 7"]
