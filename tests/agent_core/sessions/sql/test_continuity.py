@@ -9,12 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import NullPool, create_engine
+from sqlalchemy import Connection, NullPool, create_engine
 
+from agent_core.sessions.journal.accept import write_anchor
 from agent_core.sessions.journal.anchor import ANCHOR_FILE, Anchor
 from agent_core.sessions.journal.chain import Journal
 from agent_core.sessions.journal.key import read_key
 from agent_core.sessions.journal.verify import verify
+from agent_core.sessions.sql import continuity
 from agent_core.sessions.sql.migrations import MIGRATIONS, migrate
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
@@ -268,13 +270,16 @@ def age(folder: Path) -> None:
     made.close()
 
 
-@pytest.mark.parametrize("left", ["a session", "a deletion", "nothing"])
+@pytest.mark.parametrize("left", ["a session", "a deletion", "a deletion that was not noted", "nothing"])
 async def test_data_of_the_version_before_goes_on(tmp_path: Path, left: str, caplog: pytest.LogCaptureFixture) -> None:
     async with on(tmp_path) as store:
         if left != "nothing":
-            await fill(store, KEY, entry(1))
-        if left == "deletion":
+            await fill(store, KEY, entry(1), entry(2))
+        noted = (tmp_path / ANCHOR_FILE).read_bytes()
+        if left.startswith("a deletion"):
             await store.delete(await take(store))
+    if left.endswith("not noted"):
+        (tmp_path / ANCHOR_FILE).write_bytes(noted)
     age(tmp_path)
     for number in (2, 3):
         async with on(tmp_path) as store:
@@ -293,6 +298,75 @@ async def test_an_anchor_of_the_version_before_notices_another_database_too(tmp_
     for _ in range(2):
         async with on(data) as store:
             assert "another database" in await fails(store.acquire(KEY, "w"))
+
+
+@pytest.mark.parametrize(("probed", "taken"), [(1, False), (2, True)])
+async def test_so_many_slots_are_tried_to_find_an_old_anchor_s_database(
+    tmp_path: Path, probed: int, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuity, "PROBED", probed)
+    async with on(tmp_path) as store:
+        await fill(store, KEY, entry(1))
+        await fill(store, OTHER, entry(1))
+        await run_sql(store, "DELETE FROM sessions WHERE session_id = 's'")
+        await run_sql(store, "DELETE FROM entries WHERE session = 1")
+    age(tmp_path)
+    async with on(tmp_path) as store:
+        if taken:
+            await fill(store, OTHER, entry(2))
+        else:
+            assert "another database" in await fails(store.acquire(OTHER, "w"))
+
+
+# What is said when a store opens
+
+
+def surveyed(behind: int, gone: int) -> str:
+    return f"of the sessions that the journal's anchor knows, {behind} are behind it and {gone} are gone"
+
+
+@pytest.mark.parametrize(("most", "behind"), [(1, 1), (2, 2), (3, 3), (9, 3)])
+async def test_only_the_newest_sessions_are_compared_when_a_store_opens(
+    tmp_path: Path, most: int, behind: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with on(tmp_path) as store:
+        for name in "abc":
+            await fill(store, key(name), entry(1), entry(2))
+        rows = [row for (row,) in await run_sql(store, "SELECT id FROM sessions")]
+        for row in rows:  # the last entry is lost
+            await run_sql(store, f"DELETE FROM entries WHERE session = {row} AND seq = 2")
+            tip = f"(SELECT mac FROM entries WHERE session = {row})"
+            await run_sql(store, f"UPDATE sessions SET head = 1, tip = {tip} WHERE id = {row}")
+    monkeypatch.setattr(continuity, "SURVEYED", most)
+    async with on(tmp_path):
+        [line] = errors(caplog)
+    assert surveyed(behind, 0) in line
+
+
+async def test_a_session_of_the_same_length_and_another_seal_is_behind_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with on(tmp_path) as store:
+        await fill(store, KEY, entry(1), entry(2))
+        await fill(store, OTHER, entry(1))
+        await run_sql(store, "UPDATE sessions SET tip = x'00' WHERE id = 1")
+    async with on(tmp_path):
+        [line] = errors(caplog)
+    assert surveyed(1, 0) in line
+
+
+async def test_only_so_many_sessions_have_a_line_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(continuity, "MOST_SAID", 2)
+    async with on(tmp_path) as store:
+        for name in "abc":
+            await fill(store, key(name), entry(1), entry(2))
+            await behind(store, name)
+        caplog.clear()
+        for name in "aabbcc":
+            await refused(store.load(key(name)))
+    assert [line.split()[1] for line in errors(caplog)] == ["'a'", "'b'"]
 
 
 # Under a running store
@@ -333,7 +407,9 @@ async def test_what_is_lost_under_an_open_lease_is_noticed_at_the_next_step(
         assert await run_sql(store, "SELECT head FROM sessions WHERE session_id = 's'") == [(1,)]
 
 
-async def test_a_session_that_is_gone_without_a_trace_is_not_said_to_be_somebody_elses(tmp_path: Path) -> None:
+async def test_a_session_that_is_gone_without_a_trace_is_not_said_to_be_somebody_elses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with on(tmp_path) as store:
         lease = await take(store)
         await store.append(lease, [entry(1)])
@@ -341,6 +417,67 @@ async def test_a_session_that_is_gone_without_a_trace_is_not_said_to_be_somebody
         await run_sql(store, "DELETE FROM sessions")
         await refused(store.append(lease, [entry(2)]))
         await refused(store.delete(lease))
+    assert "it has 0 entries, and the anchor has seen 1" in errors(caplog)[0]
+
+
+def accept(store: SqlStore, folder: Path) -> Awaitable[object]:
+    """What an operator does: put an anchor of the database as it stands in the place of the one of before."""
+
+    def do(conn: Connection) -> None:
+        write_anchor(conn, folder / "new")
+        (folder / "new").rename(folder / ANCHOR_FILE)
+
+    return store._backend.run(Work(do=do))
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_was_accepted_is_gone_on_with_at_once(tmp_path: Path, way: str) -> None:
+    async with on(tmp_path) as store:
+        await fill(store, KEY, entry(1), entry(2))
+        await behind(store)
+        await refused(store.load(KEY))
+        await accept(store, tmp_path)
+        if way == "acquire":
+            assert (await take(store)).head == 1
+            return
+        # The lease is of before the loss.
+        lease = await take(store)
+        await store.append(lease, [entry(3), entry(4)])
+        await behind(store)
+        lease.head, lease.tip = (await run_sql(store, "SELECT head, tip FROM sessions"))[0]
+        await refused(store.load(KEY))
+        await accept(store, tmp_path)
+        await WAYS[way](store, lease)
+
+
+async def test_a_database_that_was_accepted_in_the_place_of_another_is_used_at_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with on(data) as store:
+        await fill(store, KEY, entry(1))
+    copy_database(tmp_path, data)
+    async with on(data) as store:
+        assert "another database" in await fails(store.find(KEY))
+        assert "another database" in await fails(store.page("u", 9))
+        await accept(store, data)
+        assert await store.find(KEY) is None
+        await fill(store, KEY, entry(1))
+
+
+async def test_another_anchor_is_another_reason_to_say_what_is_wrong(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with on(tmp_path) as store:
+        await fill(store, KEY, entry(1), entry(2))
+        await behind(store)
+        caplog.clear()
+        for _ in range(2):
+            for _ in range(2):
+                await refused(store.acquire(KEY, "w"))
+            shutil.copy(tmp_path / ANCHOR_FILE, tmp_path / "same")
+            (tmp_path / "same").rename(tmp_path / ANCHOR_FILE)
+        await refused(store.acquire(KEY, "w"))
+    said = [line for line in errors(caplog) if "it has 1 entries, and the anchor has seen 2" in line]
+    assert len(said) == 3
 
 
 # Several servers on one PostgreSQL, each with an anchor of its own
