@@ -1,6 +1,7 @@
 """What only the store on PostgreSQL promises: several workers, lost connections, and URLs."""
 
 import asyncio
+import gc
 import sys
 import traceback
 from collections.abc import AsyncIterator
@@ -302,6 +303,62 @@ async def test_urls_as_people_write_them_are_understood(
     for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
         assert await ask(store, f"SHOW {limit}") in ("8s", "5s")
     await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("lease_seconds", "lock", "idle"),
+    [(0.1, 1000, 1000), (3.0, 1000, 1000), (3.3, 1100, 1100), (9.0, 3000, 3000), (18.0, 5000, 6000), (60, 5000, 8000)],
+)
+def test_a_stopped_worker_keeps_its_locks_for_a_third_of_a_lease_and_not_long(
+    lease_seconds: float, lock: int, idle: int
+) -> None:
+    assert postgres._limits(lease_seconds) == {
+        "statement_timeout": "8000",
+        "lock_timeout": str(lock),
+        "idle_in_transaction_session_timeout": str(idle),
+    }
+
+
+def test_a_url_is_read_as_asyncpg_takes_it() -> None:
+    url = "postgres+asyncpg://me:p%40ss@host:1/db?ssl=require&pgbouncer=on&connect_timeout=3&application_name=x#y"
+    dsn, query = postgres.read_url(url)
+    assert dsn == "postgresql://me:p%40ss@host:1/db?sslmode=require&application_name=x"
+    assert (query["pgbouncer"], query["ssl"]) == ("on", "require")
+
+
+async def test_the_limits_of_a_transaction_end_with_it_behind_a_pool(postgres_url: str, tmp_path: Path) -> None:
+    store = await opened(f"{postgres_url}?pgbouncer=true", tmp_path)
+    backend, show = backend_of(store), text("SHOW statement_timeout")
+    async with backend._engine.connect() as conn:
+        assert await conn.run_sync(backend._do, Work(do=lambda conn: conn.execute(show).scalar())) == "8s"
+        await conn.commit()
+        assert (await conn.execute(show)).scalar() == "0"
+    await store.aclose()
+
+
+async def test_work_that_has_begun_is_finished_before_the_store_is_closed(store: SqlStore) -> None:
+    lease = await take(store)
+    writing = asyncio.create_task(store.append(lease, [entry("one")]))
+    await asyncio.sleep(0)
+    await store.aclose()
+    assert lease.head == 1
+    await writing
+
+
+async def test_work_that_fails_for_nobody_is_not_reported_as_an_error_of_the_loop(store: SqlStore) -> None:
+    reported: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: reported.append(about))
+    asking = asyncio.create_task(ask(store, "SELECT * FROM nothing"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    backend = backend_of(store)
+    await asyncio.wait(backend._tasks)
+    await asyncio.sleep(0)
+    assert asking.cancelled()
+    assert backend._tasks == set()
+    del asking  # what was raised in it holds the work's task
+    gc.collect()
+    assert reported == []
 
 
 async def test_behind_a_pool_of_connections_nothing_stays_prepared_or_set(
