@@ -70,7 +70,7 @@ class PostgresBackend:
             raise StoreError('PostgreSQL needs its driver: pip install "ostinato[postgres]".') from None
         dsn, query = read_url(url)
         limits = _limits(lease_seconds)
-        pooled = query.get("pgbouncer", "").lower() in ("true", "1", "yes", "on")
+        pooled = _is_pooled(query)
         settings = {} if pooled else limits
         if "application_name" not in query:
             settings = {**settings, "application_name": "ostinato"}
@@ -173,6 +173,11 @@ def _limits(lease_seconds: float) -> dict[str, str]:
         "lock_timeout": str(min(third, 5000)),
         "idle_in_transaction_session_timeout": str(min(third, 8000)),
     }
+
+
+def _is_pooled(query: dict[str, str]) -> bool:
+    """Whether a PgBouncer stands before the database that gives out a connection for each transaction."""
+    return query.get("pgbouncer", "").lower() in ("true", "1", "yes", "on")
 
 
 def read_url(url: str) -> tuple[str, dict[str, str]]:

@@ -319,6 +319,12 @@ def test_a_stopped_worker_keeps_its_locks_for_a_third_of_a_lease_and_not_long(
     }
 
 
+@pytest.mark.parametrize("said", ["true", "True", "1", "yes", "on", "false", "0", "no", "", None])
+def test_a_pool_of_connections_is_one_where_the_url_says_so(said: str | None) -> None:
+    query = {} if said is None else {"pgbouncer": said}
+    assert postgres._is_pooled(query) == (said in ("true", "True", "1", "yes", "on"))
+
+
 def test_a_url_is_read_as_asyncpg_takes_it() -> None:
     url = "postgres+asyncpg://me:p%40ss@host:1/db?ssl=require&pgbouncer=on&connect_timeout=3&application_name=x#y"
     dsn, query = postgres.read_url(url)

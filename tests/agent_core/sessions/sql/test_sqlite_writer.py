@@ -134,6 +134,19 @@ async def test_work_that_fails_beside_one_other_is_tried_alone(store: SqlStore) 
     assert await run_sql(store, "SELECT value FROM meta WHERE name = 'x'") == [("y",)]
 
 
+async def test_work_that_can_no_longer_be_tried_alone_is_told_why(store: SqlStore, tmp_path: Path) -> None:
+    def spoil(conn: Connection) -> None:
+        (tmp_path / DATABASE).rename(tmp_path / "away")
+        conn.execute(text("SELECT * FROM nothing"))
+
+    with held_up(store):
+        failing = [asyncio.ensure_future(each) for each in (store._backend.run(Work(do=spoil)), store.check())]
+        await asyncio.sleep(0)
+    assert [await fails(each) for each in failing] == ["FileNotFoundError"] * 2
+    (tmp_path / "away").rename(tmp_path / DATABASE)
+    await store.check()
+
+
 async def test_work_whose_caller_has_left_before_it_began_is_not_done(store: SqlStore) -> None:
     done: list[Connection] = []
     with held_up(store):
