@@ -132,7 +132,7 @@ class _Writer:
         self._loop = loop
         self._conn: Connection | None = None
         self._raw: sqlite3.Connection | None = None
-        self._began = 0.0
+        self._began = monotonic()
         self._loose: list[_Job] = []  # answered, but not committed yet
         self._to_erase = False
 
@@ -267,8 +267,9 @@ class _Writer:
     def _disconnect(self) -> None:
         self._undo()
         raw, conn, self._raw, self._conn = self._raw, self._conn, None, None
-        if raw is None or conn is None:
+        if raw is None:
             return
+        assert conn is not None
         try:
             conn.close()
             raw.close()

@@ -239,6 +239,7 @@ async def test_a_database_that_is_another_is_not_used_at_all(
             for name in ("s", "other", "new"):
                 assert "another database" in await fails(store.acquire(key(name), "w"))
             assert "another database" in await fails(store.check())
+            assert await run_sql(store, "SELECT name FROM meta WHERE name = 'probe'") == []
             assert await run_sql(store, "SELECT session_id, head, owner FROM sessions") == before
             assert "this is not the database that the anchor knows" in (await findings(store, data))[0]
         [line] = errors(caplog)
@@ -350,8 +351,10 @@ async def test_a_session_of_the_same_length_and_another_seal_is_behind_too(
         await fill(store, KEY, entry(1), entry(2))
         await fill(store, OTHER, entry(1))
         await run_sql(store, "UPDATE sessions SET tip = x'00' WHERE id = 1")
-    async with on(tmp_path):
+    async with on(tmp_path) as store:
         [line] = errors(caplog)
+        await refused(store.acquire(KEY, "w"))
+        await refused(store.delete(Lease(key=KEY, owner="w", fence=1, head=2, row=1, tip=b"")))
     assert surveyed(1, 0) in line
 
 

@@ -75,6 +75,15 @@ async def test_the_migrations_make_the_tables_that_the_code_knows(backend: Backe
     await backend.run(Work(do=compare))
 
 
+async def test_the_tables_that_never_use_a_number_again_are_those_that_the_code_knows(tmp_path: Path) -> None:
+    backend = await SqliteBackend.open(tmp_path)
+    await bring(backend, *MIGRATIONS)
+    found = await ask(backend, "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%AUTOINCREMENT%'")
+    known = [table.name for table in metadata.tables.values() if table.dialect_options["sqlite"]["autoincrement"]]
+    assert [name for (name,) in found] == known == ["sessions"]
+    await backend.aclose()
+
+
 async def test_a_database_is_brought_from_version_to_version(backend: Backend) -> None:
     await bring(backend, MIGRATIONS[0])
     assert await version(backend) == "1"

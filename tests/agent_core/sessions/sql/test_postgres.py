@@ -446,8 +446,9 @@ async def test_a_session_that_is_deleted_while_it_is_read_is_empty(
     assert list(await store.load(KEY)) == []
 
 
+@pytest.mark.parametrize("error", [RunError("store_unavailable", detail="it is away"), ZeroDivisionError("it is away")])
 async def test_a_database_that_cannot_be_used_is_left_without_connections(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     closed: list[PostgresBackend] = []
     close = PostgresBackend.aclose
@@ -457,12 +458,12 @@ async def test_a_database_that_cannot_be_used_is_left_without_connections(
         closed.append(backend)
 
     async def refuse(backend: PostgresBackend, work: Work[Any]) -> Any:
-        raise RunError("store_unavailable", detail="it is away")
+        raise error
 
     monkeypatch.setattr(PostgresBackend, "aclose", note)
     monkeypatch.setattr(PostgresBackend, "run", refuse)
-    with pytest.raises(StoreError, match="it is away"):
-        await PostgresBackend.open(postgres_url, lease_seconds=30)
+    with pytest.raises(StoreError if isinstance(error, RunError) else ZeroDivisionError, match="it is away"):
+        await PostgresBackend.open("postgresql://nowhere/x", lease_seconds=30)
     assert len(closed) == 1
 
 

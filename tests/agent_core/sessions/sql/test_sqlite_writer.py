@@ -101,6 +101,35 @@ async def test_what_is_written_while_the_store_closes_is_noted_too(store: SqlSto
     assert noted == [(lease.head, lease.tip)]
 
 
+async def test_what_need_not_be_durable_is_committed_with_the_end_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LINGER", 60.0)
+    store = await opened(tmp_path)
+    with held_up(store):
+        await asyncio.sleep(0)
+        renewing = asyncio.ensure_future(store.renew("w"))
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(store.aclose())
+        await asyncio.sleep(0)
+    await asyncio.gather(renewing, closing)
+    again = sqlite3.connect(tmp_path / DATABASE)
+    assert again.execute("SELECT owner FROM workers").fetchall() == [("w",)]
+    again.close()
+
+
+async def test_a_lease_is_lost_with_work_that_fails_though_the_connection_stays(store: SqlStore) -> None:
+    def do(conn: Connection) -> None:
+        raise ZeroDivisionError
+
+    lease = await take(store)
+    before = keeper_of(store)._raw
+    with pytest.raises(ZeroDivisionError):
+        await store._backend.run(Work(do=do))
+    assert "lost with its transaction" in await fails(store.append(lease, [entry(1)]))
+    assert keeper_of(store)._raw is before
+
+
 async def test_work_that_fails_alone_is_not_tried_again(store: SqlStore) -> None:
     tried: list[Connection] = []
 

@@ -10,7 +10,7 @@ from agent_core.sessions.entries import Entry
 from agent_core.sessions.sql import transactions
 from agent_core.sessions.sql.store import SqlStore
 from agent_core.sessions.sql.work import Work
-from agent_core.sessions.store import Cancel, Lease, LeaseLost
+from agent_core.sessions.store import Cancel, Lease, LeaseLost, SessionPutBack
 from tests.agent_core.sessions.sql.sqlite_stores import run_sql
 from tests.agent_core.sessions.stores import KEY, die, entry, fill, key, names, opened, stop_clock, take, texts
 from tests.entries import end_entry, run_entry
@@ -114,6 +114,40 @@ async def test_a_release_drops_an_empty_session_alone(store: SqlStore) -> None:
     assert await run_sql(store, "SELECT id, owner, fence FROM sessions ORDER BY id") == [(1, None, 2), (3, "w", 1)]
     await store.retire("w")
     assert await run_sql(store, "SELECT id FROM sessions") == [(1,)]
+
+
+async def test_a_session_is_held_against_its_own_slot(store: SqlStore) -> None:
+    async def examine(row: int) -> None:
+        whose = NEAR[row - 1]
+        await store._backend.run(Work(do=lambda conn: store._continuity.examine(conn, whose, row)))
+
+    for number, whose in enumerate(NEAR, 1):
+        await fill(store, whose, *(entry(each) for each in range(number)))
+    await store.delete(await take(store, NEAR[1]))
+    for row in (1, 2, 3):
+        await examine(row)
+    store._anchor.note(3, 4, b"t" * 32)
+    await examine(1)
+    await examine(2)
+    with pytest.raises(SessionPutBack):
+        await examine(3)
+    await run_sql(store, "DELETE FROM tombstones")
+    await examine(1)
+    with pytest.raises(SessionPutBack):
+        await examine(2)
+
+
+async def test_a_session_that_went_on_holds_what_its_slot_has_seen(store: SqlStore) -> None:
+    """Another worker, with another anchor, has written to it."""
+    for whose in NEAR:
+        await fill(store, whose, entry(1), entry(2), entry(3))
+    macs = await run_sql(store, "SELECT session, mac FROM entries WHERE seq = 2 ORDER BY session")
+
+    def holds(row: int, mac: bytes) -> Work[bool]:
+        return Work(do=lambda conn: store._continuity._holds(conn, row, 3, b"", (2, mac)))
+
+    found = [[await store._backend.run(holds(row, mac)) for _, mac in macs] for row, _ in macs]
+    assert found == [[True, False, False], [False, True, False], [False, False, True]]
 
 
 async def test_the_newest_of_each_user_are_kept(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
