@@ -55,8 +55,7 @@ class SqlStore:
 
         def note(end: tuple[int, bytes]) -> None:
             lease.head, lease.tip = end
-            if lease.head > before:
-                self._anchor.note(lease.row, lease.head, lease.tip, since=before)
+            self._anchor.note(lease.row, lease.head, lease.tip, since=before)
 
         await self._backend.run(
             Work(

@@ -85,8 +85,8 @@ Index("sessions_cancelled", sessions.c.owner, sqlite_where=CANCELLED, postgresql
 entries = Table(
     "entries",
     metadata,
-    Column("session", BigInteger, primary_key=True, autoincrement=False),
-    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("session", BigInteger, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
     Column("lane", Text, nullable=False),
     Column("run_id", Text, nullable=False),
     Column("kind", Text, nullable=False),

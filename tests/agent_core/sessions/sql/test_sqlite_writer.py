@@ -77,6 +77,31 @@ async def test_an_append_leaves_the_write_ahead_log_as_it_is_and_a_deletion_empt
     assert log.stat().st_size == 0
 
 
+async def test_a_write_ahead_log_that_could_not_be_emptied_is_emptied_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sqlite, "LINGER", 0.01)
+    store = await opened(tmp_path)
+    await fill(store)
+    lease, log = await take(store), tmp_path / "sessions.db-wal"
+
+    def refuse(action: int, *_: object) -> int:
+        return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_PRAGMA else sqlite3.SQLITE_OK
+
+    async def allow(only: Any) -> None:
+        await store._backend.run(Work(do=lambda _: keeper_of(store)._raw.set_authorizer(only)))
+
+    await allow(refuse)
+    await store.delete(lease)
+    assert log.stat().st_size > 0
+    assert "the write-ahead log could not be emptied (DatabaseError SQLITE_AUTH)" in caplog.text
+    await allow(None)
+    async with asyncio.timeout(30):
+        while log.stat().st_size:
+            await store.load(KEY)
+    await store.aclose()
+
+
 async def test_a_closed_store_leaves_one_file_and_no_open_anchor(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     await fill(store)
@@ -152,6 +177,7 @@ async def test_work_that_fails_beside_one_other_is_tried_alone(store: SqlStore) 
         await asyncio.sleep(0)
     assert await first == []
     assert await fails(second) == "IntegrityError SQLITE_CONSTRAINT_PRIMARYKEY"
+    assert await run_sql(store, "SELECT value FROM meta WHERE name = 'x'") == [("y",)], "each has a commit of its own"
     await run_sql(store, "DELETE FROM meta WHERE name = 'x'")
 
     def do(conn: Connection) -> None:
