@@ -87,7 +87,7 @@ AREAS = (
             "tests/live/test_asking_again.py",
             "tests/live/test_openai.py",
             "tests/live/test_openai_again.py",
-            "tests/live/test_halves.py",
+            "tests/live/test_hidden_turns.py",
         ),
     ),
 )

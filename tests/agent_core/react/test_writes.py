@@ -191,28 +191,28 @@ async def test_a_session_with_a_change_that_does_not_fit_goes_on_and_says_so_onc
 
 
 class Watching(Collected):
-    """A sink that takes a picture of the run at each event, as a log does that is trimmed there."""
+    """A sink that takes a snapshot of the run at each event, as a log does that is trimmed there."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
         super().__init__(self.events)
         self.emit = self._see
         self.run: Run | None = None
-        self.pictures: list[set[str]] = []
+        self.snapshots: list[set[str]] = []
 
     def _see(self, event: Event) -> None:
         assert self.run is not None
         self.events.append(event)
         shown = [each for each in self.run.snapshot() if isinstance(each, MessagesSnapshot)]
         messages = shown[0].messages if shown else ()
-        self.pictures.append({m.tool_call_id or "" for m in messages if m.role == "tool"})
+        self.snapshots.append({m.tool_call_id or "" for m in messages if m.role == "tool"})
 
     def check(self) -> None:
-        """Behind each picture, exactly those results are told that are not in it."""
+        """Behind each snapshot, exactly those results are told that are not in it."""
         told = [event.call_id if isinstance(event, ToolResultEnd) else "" for event in self.events]
-        for at, picture in enumerate(self.pictures):
-            assert not picture & set(told[at + 1 :]), f"told again behind event {at}"
-            assert set(told[: at + 1]) - {""} <= picture, f"lost at event {at}"
+        for at, snapshot in enumerate(self.snapshots):
+            assert not snapshot & set(told[at + 1 :]), f"told again behind event {at}"
+            assert set(told[: at + 1]) - {""} <= snapshot, f"lost at event {at}"
 
 
 @pytest.mark.parametrize("side_by_side", [False, True])

@@ -216,7 +216,7 @@ async def test_a_half_that_cannot_be_kept_or_read_is_a_failure_and_not_half_an_a
         assert content_of(await post(up.url, body)) == "done"
 
 
-async def test_halves_do_not_outgrow_their_bound(tmp_path: Path) -> None:
+async def test_hidden_turns_do_not_outgrow_their_bound(tmp_path: Path) -> None:
     agent, _ = counting(*[ADD, says(SUM_UP)] * 30)
     async with on_disk(tmp_path, agent) as up:
         records = services_of(up).engine.store.records
