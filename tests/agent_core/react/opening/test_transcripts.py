@@ -356,6 +356,19 @@ async def test_a_new_developer_message_alone_is_appended_and_answered() -> None:
     assert (status(events), talk.seen) == ("completed", ["q1", "answer to q1", "be short"])
 
 
+async def test_a_client_that_lags_behind_a_new_developer_message_begins_no_branch() -> None:
+    """The user has said nothing behind `a1` that a branch could begin in front of, until `u2`."""
+    talk = Talk()
+    lagging = await asked(talk, "q1")
+    await talk.ask(*lagging, Message(id="d", role="developer", content="sum up"))
+    added = ["q1", "answer to q1", "sum up", "answer to q1"]
+    events = await talk.ask(*lagging, said("u2", "q2"))
+    assert (rewound(events), ignored(events), talk.seen) == ([], [], [*added, "q2"])
+    last = (await talk.shown())[3].id
+    events = await talk.ask(*lagging, said("u3", "q3"))
+    assert (rewound(events), ignored(events), talk.seen) == ([last], [], [*added, "q3"])
+
+
 async def test_rules_go_by_text_and_a_new_one_stands_in_front_of_the_question() -> None:
     talk = Talk()
     await talk.ask(system("one"), said("u1", "q1"))
