@@ -244,6 +244,6 @@ def _turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
 
 
 TestClient = Client.TestCase
-# A failure is told as it was found: to make it smaller takes longer than a test may. `list(Phase)` here does it by hand.
+# A failure is told as it was found: to make it smaller takes longer than a test may. `list(Phase)` does it by hand.
 PHASES = [each for each in Phase if each not in (Phase.shrink, Phase.explain)]
 TestClient.settings = settings(max_examples=100, stateful_step_count=25, deadline=None, phases=PHASES)
