@@ -7,11 +7,14 @@ from typing import Any, cast
 import pytest
 
 from agent_core import Agent, Engine, ToolContext, ToolError, tool
-from agent_core.events import AgentEnd, Event, Guard, ModelCallStart, TextDelta, ToolResultEnd
+from agent_core.errors import ModelError
+from agent_core.events import AgentEnd, Event, Guard, ModelCallEnd, ModelCallStart, TextDelta, ToolResultEnd
 from agent_core.guards.settings import Guards
 from agent_core.guards.watch import CLOSING, NO_SUMMARY
+from agent_core.messages import Message, ResultStatus, ToolCall
 from agent_core.models.base import ModelRequest, Piece, TextPiece, UsagePiece
-from agent_core.pairing import paired
+from agent_core.pairing import paired, result_of
+from agent_core.run_input import RunInput
 from agent_core.tools.base import Tool, ToolSpec
 from agent_core.usage import Usage
 from tests.agent_core.react.agents import stored
@@ -236,7 +239,7 @@ async def test_time_that_is_used_up_ends_as_summarizing_and_not_as_an_error(monk
     [
         ({"input_tokens": 30, "output_tokens": 20}, 2),
         ({"input_tokens": 49}, 3),
-        ({"output_tokens": 50}, 2),
+        ({"output_tokens": 49}, 3),
         ({"input_tokens": 99, "output_tokens": 99, "total_tokens": 50}, 2),
         ({}, 4),
     ],
@@ -295,6 +298,34 @@ async def test_the_score_is_seen_by_nobody_and_its_call_counts_as_one() -> None:
     assert sum(isinstance(each, ModelCallStart) for each in events) == 3
     assert [message.role for message in await stored(office.engine)] == ["user", "assistant", "assistant"]
     assert "scored your last answer 20%" in office.model.requests[2].messages[-1].text
+
+
+async def test_a_question_about_an_answer_that_fails_costs_what_it_cost_and_the_answer_stands() -> None:
+    cost = UsagePiece(Usage(provider="p", model="m", input_tokens=30, output_tokens=20))
+    office = Office(
+        says("perhaps"), [cost, ModelError("model_unreachable")], guards=Guards(confidence=0.8), max_retries=0
+    )
+    events = await office.go()
+    await ended(office, events, "completed", "perhaps")
+    end = events[-1]
+    assert isinstance(end, AgentEnd)
+    assert [each.input_tokens for each in end.usage] == [30]
+    assert sum(isinstance(each, ModelCallEnd) for each in events) == 2
+
+
+async def test_a_tool_that_the_client_s_own_results_disable_is_not_offered_again() -> None:
+    said: list[Message] = [Message(id="u1", role="user", content="go")]
+    outcomes: list[tuple[str, ResultStatus]] = [("pick", "error"), ("see", "ok")]
+    for name, status in outcomes:
+        call = ToolCall(id=f"c-{name}", name=name)
+        result = result_of(call, status, "what it said")
+        said += [Message(id=f"a-{name}", role="assistant", tool_calls=(call,)), result]
+    tools = ToolSpec(name="pick"), ToolSpec(name="see")
+    model = ScriptedModel([says("done")])
+    agent = Agent("a", model, guards=Guards(failures=1, on_tool_failure="disable"))
+    events = await events_of(Engine(), agent, RunInput(messages=tuple(said), tools=tools, whole=True))
+    assert isinstance(events[-1], AgentEnd)
+    assert [spec.name for spec in model.requests[0].tools] == ["see"]
 
 
 async def test_a_run_begins_with_fresh_guards() -> None:

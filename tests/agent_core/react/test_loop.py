@@ -10,7 +10,7 @@ from agent_core.agent import Agent
 from agent_core.context import ContextItem, RunContext, ToolContext
 from agent_core.engine import Engine
 from agent_core.errors import ModelError, RunError
-from agent_core.events import AgentEnd, Event, ExceedMaxIters, RunFailed, TextDelta
+from agent_core.events import AgentEnd, Event, ExceedMaxIters, ModelCallEnd, Retry, RunFailed, TextDelta
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import CallPiece, ModelRequest, TextPiece, ThinkingPiece, UsagePiece
 from agent_core.names import SessionKey
@@ -142,6 +142,28 @@ async def test_a_failing_model_is_one_run_failed_and_the_session_goes_on() -> No
         assert [m.text for m in await stored(engine)] == ["go", "half"]
         result = await engine.call(agent, "once more", user_id="u", session_id="s")
         assert result.status == "completed"
+
+
+async def test_a_call_of_the_model_that_is_tried_again_or_broke_off_is_told_and_costs_what_it_cost() -> None:
+    cost = UsagePiece(Usage(provider="p", model="m", input_tokens=30))
+    broken = ModelError("model_unreachable", retry_after=0.0, retryable=True)
+    agent, model = agent_of([broken], [*says("half"), cost, broken], max_retries=1)
+    async with Engine() as engine:
+        events = await events_of(engine, agent, "go")
+    assert [(each.code, each.attempt) for each in events if isinstance(each, Retry)] == [("model_unreachable", 1)]
+    assert len(model.requests) == 2
+    end = events[-1]
+    assert isinstance(end, RunFailed)
+    assert [each.input_tokens for each in end.usage] == [30]
+    assert sum(isinstance(each, ModelCallEnd) for each in events) == 1
+
+
+async def test_what_a_client_is_told_first_is_that_the_run_began() -> None:
+    agent, _ = agent_of(says("hi"), says("hi"))
+    async with Engine() as engine:
+        await events_of(engine, agent, RunInput(messages=(Message(id="u1", role="user", content="a"),), state={"n": 1}))
+        events = await events_of(engine, agent, RunInput(messages=(Message(id="u2", role="user", content="b"),)))
+    assert [type(each).__name__ for each in events[:2]] == ["AgentStart", "StateSnapshot"]
 
 
 async def test_a_stream_that_breaks_off_in_a_call_leaves_it_paired() -> None:

@@ -8,12 +8,12 @@ from agent_core.agent import Agent
 from agent_core.context import ToolContext
 from agent_core.engine import Engine
 from agent_core.errors import RunError
-from agent_core.events import AgentEnd, TextDelta
+from agent_core.events import AgentEnd, Event, ModelCallStart, StepStart, TextDelta
 from agent_core.messages import Message
 from agent_core.models.base import TextPiece, ThinkingPiece
 from agent_core.tools.function import tool
 from tests.agent_core.react.agents import add, agent_of, results, stored
-from tests.doubles import ScriptedModel, calls, events_of, says
+from tests.doubles import Collected, ScriptedModel, calls, events_of, says
 
 
 async def test_interrupt_between_chunks_keeps_the_text_and_ends_as_cancelled() -> None:
@@ -72,6 +72,23 @@ async def test_interrupt_at_the_entry_of_reasoning_asks_the_model_no_more() -> N
     end = events[-1]
     assert isinstance(end, AgentEnd)
     assert end.status == "cancelled"
+
+
+async def test_a_stop_between_two_rounds_begins_no_call_of_the_model() -> None:
+    agent, model = agent_of(says("hi"))
+    events: list[Event] = []
+
+    def stop_at_the_round(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, StepStart):
+            run.stop("interrupt")
+
+    sink = Collected(events)
+    sink.emit = stop_at_the_round
+    async with Engine() as engine:
+        run = engine.admit(agent, "go", user_id="u", session_id="s")
+        await engine.start(run, sink)
+    assert (model.requests, [each for each in events if isinstance(each, ModelCallStart)]) == ([], [])
 
 
 async def test_a_run_that_waits_for_its_session_can_be_interrupted() -> None:

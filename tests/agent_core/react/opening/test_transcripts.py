@@ -87,6 +87,15 @@ async def test_fresh_ids_after_a_failure_are_the_same_question() -> None:
     assert (status(events), talk.seen) == ("completed", ["broken q0"])
 
 
+async def test_a_later_question_that_failed_is_asked_again_behind_its_new_rules() -> None:
+    talk = Talk()
+    transcript = await asked(talk, "q1")
+    talk.fails = 1
+    await talk.ask(*transcript, said("u2", "broken q2"))
+    events = await talk.ask(system("be kind"), *transcript, said("u2", "broken q2"))
+    assert (status(events), talk.seen) == ("completed", ["q1", "answer to q1", "be kind", "broken q2"])
+
+
 # Append
 
 
@@ -685,11 +694,9 @@ async def test_an_agent_without_a_history_tells_which_words_of_the_user_it_does_
     talk = Talk()
     hello = said("x", "hello", "assistant")
     first = said("u1", "q1")
-    events = await talk.ask(
-        first, hello, first, hello, said("u1", "q2"), said("x", "bye", "assistant"), said("u2", "q3")
-    )
-    assert (talk.seen, ignored(events)) == (["q1", "hello", "q3"], [{"messageId": "u1"}])
-    assert len(ignored(events)) == 1
+    asked, other = said("u2", "q2"), said("u2", "q3")
+    events = await talk.ask(first, hello, first, hello, asked, other, said("x", "bye", "assistant"), said("u3", "q4"))
+    assert (talk.seen, ignored(events)) == (["q1", "hello", "q2", "q4"], [{"messageId": "u2"}])
 
 
 async def test_the_agent_goes_on_where_nothing_is_sent_and_somebody_has_said_something() -> None:
