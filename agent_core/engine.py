@@ -28,12 +28,12 @@ from agent_core.react.scope import Nowhere, Sink
 from agent_core.run import Outside, Run
 from agent_core.run_input import Input, as_input
 from agent_core.runner import LEASE_SECONDS, Runner
-from agent_core.sessions.entries import entry_of, weight_of
-from agent_core.sessions.history import history_of
+from agent_core.sessions.entries import addition_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.kinds import MessageBody
 from agent_core.sessions.leases import answer_of
 from agent_core.sessions.records import Records
+from agent_core.sessions.standing import ROOT
 from agent_core.sessions.store import Store
 from agent_core.sessions.timed_records import TimedRecords
 from agent_core.sessions.writer import SAVING
@@ -154,16 +154,15 @@ class Engine:
                 raise InvalidRequest("Tool calls and their results cannot be observed.", f"messages[{index}]")
         run_id = new_id("observe")
         async with self._runner.writing(
-            SessionKey(user_id=user_id, session_id=session_id), run_id, always=False
+            SessionKey(user_id=user_id, session_id=session_id), run_id, always=False, of=(agent.name, ROOT)
         ) as writer:
-            entries = writer.entries
-            known = (await self.aside(weight_of(entries), history_of, entries, agent.name)).message_ids
+            known = writer.fold.history.message_ids
             new: dict[str, Message] = {}
             for message in messages:
                 if message.id not in known:
                     new.setdefault(message.id, message)
             bodies = (MessageBody(agent=agent.name, message=each) for each in new.values())
-            await writer.append(*(entry_of(run_id, body) for body in bodies))
+            await writer.append(*(addition_of(run_id, body) for body in bodies))
         return len(new)
 
     async def interrupt(self, *, user_id: str, session_id: str, run_id: str | None = None) -> bool:

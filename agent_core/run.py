@@ -6,7 +6,6 @@ from agent_core.agent import Agent
 from agent_core.events import AgentEnd, Event, RunFailed
 from agent_core.messages import Message, ToolCall
 from agent_core.names import SessionKey
-from agent_core.pairing import open_calls
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
 from agent_core.react.snapshot import snapshot_of
@@ -80,13 +79,13 @@ class Run:
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
         """The calls at the conversation's end that have no result."""
-        return tuple(open_calls(self.lane.history.messages))
+        return self.lane.history.open_calls
 
     @property
     def left_to_client(self) -> tuple[ToolCall, ...]:
         """The open calls that the client must carry out."""
         history = self.lane.history
-        return waiting_for_client(history.messages, self.lane.tools, history.not_the_clients)
+        return waiting_for_client(history.open_calls, self.lane.tools, history.not_the_clients)
 
     def has_tool(self, name: str) -> bool:
         """Whether the server runs the tool of this name."""

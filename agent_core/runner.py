@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from agent_core.admission import Admission
 from agent_core.agent import Agent
-from agent_core.aside import SMALL
 from agent_core.errors import InvalidRequest, RunError
 from agent_core.events import AgentEnd, RunFailed
 from agent_core.gate import Gate
+from agent_core.histories import Histories
 from agent_core.messages import new_id
 from agent_core.models.http import HttpClient
 from agent_core.names import SessionKey
@@ -23,9 +23,9 @@ from agent_core.react.scope import Sink
 from agent_core.react.stopping import Stopped, StopReason
 from agent_core.run import Outside, Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, weight_of
+from agent_core.sessions.entries import Addition
+from agent_core.sessions.folds import Folds, Viewer
 from agent_core.sessions.heartbeat import Heartbeat
-from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.kinds import TitledBody
 from agent_core.sessions.leases import Leases
@@ -60,6 +60,8 @@ class Runner:
         self._writers = 0
         self._admission = Admission(http)
         self.aside = http.aside
+        self.histories = Histories(store, self.aside)
+        self._scratch_histories = Histories(self.scratch, self.aside, Folds(most=0))
         self._runs: dict[SessionKey, list[Run]] = {}
         self._tasks: set[asyncio.Task[End]] = set()
         self._closed = False
@@ -117,15 +119,21 @@ class Runner:
         return task
 
     @asynccontextmanager
-    async def writing(self, key: SessionKey, run_id: str, *, always: bool = True) -> AsyncGenerator[Writer, None]:
-        """Enter the gate, acquire, load and release the session as a run does, to write to it. `always` as in the
-        gate."""
+    async def writing(
+        self, key: SessionKey, run_id: str, *, always: bool = True, of: Viewer | None = None
+    ) -> AsyncGenerator[Writer, None]:
+        """Enter the gate, acquire and release the session as a run does, to write to it. `always` as in the gate. The
+        writer knows how the session stands for `of`, if that is given."""
         self._check_open()
         ticket = self.gate.enter(key, run_id, always=always)
         self._writers += 1
         try:
             await ticket.wait()
-            writer = await self._leases.open(key, wait=self.gate.wait_seconds)
+            wait = self.gate.wait_seconds
+            if of is None:
+                writer = self._leases.writer(await self._leases.acquire(key, wait=wait))
+            else:
+                writer = await self.histories.open(self._leases, key, of, wait=wait)
             try:
                 async with asyncio.timeout(SAVING):
                     yield writer
@@ -133,6 +141,7 @@ class Runner:
                 raise RunError("store_unavailable", detail="no answer in time") from error
             finally:
                 await self._leases.release(writer.lease)
+                self.histories.keep(writer)
         finally:
             self._writers -= 1
             ticket.leave()
@@ -177,31 +186,30 @@ class Runner:
             return failed(lane, RunError("internal"))
 
     async def _open(self, lane: Lane) -> None:
-        """Become the session's writer and read it. A stop ends the wait for a silent store."""
-        scope = lane.scope
+        """Become the session's writer and know how it stands. A stop ends the wait for a silent store."""
+        scope, of = lane.scope, (lane.agent.name, lane.id)
         try:
-            writer = await scope.stop.guard(scope.leases.open(scope.key, wait=self._patience, waiting=lane.announce))
+            opening = self._histories_of(lane).open(
+                scope.leases, scope.key, of, wait=self._patience, waiting=lane.announce
+            )
+            writer = await scope.stop.guard(opening)
             scope.acquire(writer)
-            if writer.entries:
-                await self._read(lane, writer.entries)
+            lane.begin_on(writer.fold.standing)
         except (RunError, Stopped):
             raise
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
 
-    async def _read(self, lane: Lane, entries: Sequence[Entry]) -> None:
-        weight, asked = weight_of(entries), (entries, lane.agent.name, lane.id)
-        if weight <= SMALL:  # a task of its own would cost a short run too much
-            lane.history = history_of(*asked)
-        else:
-            lane.history = await lane.scope.stop.guard(self.aside(weight, history_of, *asked))
-        if lane.history.misfits:
+        if misfits := lane.history.session.changes.misfits:
             logger.warning(
                 "run %s: %d stored changes of its session's state do not fit and are passed over; "
                 "`ostinato sessions verify` names them",
                 lane.run_id,
-                lane.history.misfits,
+                misfits,
             )
+
+    def _histories_of(self, lane: Lane) -> Histories:
+        return self._scratch_histories if lane.scope.leases is self._scratch_leases else self.histories
 
     async def _save(self, lane: Lane, writer: Writer, end: End) -> End:
         """Pair the open calls, store the end and release. If writing fails, the run has failed. If only the release
@@ -211,11 +219,13 @@ class Runner:
             async with asyncio.timeout(SAVING):
                 if not scope.begun:  # no input was taken, so the run leaves no trace
                     await scope.leases.release(writer.lease)
+                    self._let_go(lane, writer)
                     return end
                 if isinstance(end, RunFailed) or end.status == "cancelled":
                     await settle(lane, keep_asked=isinstance(end, RunFailed))
                 lane.announce()  # before the end is numbered
                 await writer.append(end_entry(lane, end), release=True)
+                self._let_go(lane, writer)
             return end
         except RunError as error:
             end = failed(lane, error)
@@ -225,16 +235,21 @@ class Runner:
         await scope.leases.release(writer.lease)
         return end
 
+    def _let_go(self, lane: Lane, writer: Writer) -> None:
+        """The session is released, so the history is the next run's."""
+        lane.rest()
+        self._histories_of(lane).keep(writer)
+
     async def _part(self, run: Run, end: End) -> End:
         """Forget the ephemeral session. If it waits for somebody, who may take days, move it to the store first."""
         key, lane, scope = run.key, run.lane, run.lane.scope
         try:
             if isinstance(end, AgentEnd) and end.interrupts:
                 title = TitledBody(title=title_of(lane.history.messages) or key.session_id)
-                entries = [*await self.scratch.load(key), lane.entry(title)]
-                writer = await self._leases.open(key, wait=self.gate.wait_seconds)
+                copied = [Addition(each) for each in await self.scratch.load(key)]
+                writer = self._leases.writer(await self._leases.acquire(key, wait=self.gate.wait_seconds))
                 try:
-                    await writer.append(*entries, release=True)
+                    await writer.append(*copied, lane.entry(title), release=True)
                 except BaseException:
                     await self._leases.release(writer.lease)
                     raise

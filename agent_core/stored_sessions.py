@@ -6,6 +6,7 @@ Folding a long session takes long, so each verb folds beside the event loop.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -18,11 +19,11 @@ from agent_core.runner import Runner
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
 from agent_core.sessions.copies.snapshot import entries_of, snapshot_of
-from agent_core.sessions.earlier import Search, earlier_in
-from agent_core.sessions.entries import Entry, entry_of, now_ms, weight_of
+from agent_core.sessions.earlier import Search, answer_in, claimed_in
+from agent_core.sessions.entries import Addition, Entry, addition_of, now_ms, weight_of
 from agent_core.sessions.history import history_of, standing_of
 from agent_core.sessions.kinds import TitledBody
-from agent_core.sessions.leases import answer_of
+from agent_core.sessions.leases import POLL, answer_of
 from agent_core.sessions.standing import ROOT
 from agent_core.sessions.store import LeaseLost, SessionPutBack
 from agent_core.stored import EarlierRequest, Outline, Page, SessionInfo, StoredRun
@@ -77,7 +78,12 @@ class Sessions:
         """
         running = frozenset(run.run_id for run in self._runner.under_way(key))
         wanted = Search(agent=agent, key_claim=key_claim, claim=claim, since=now_ms() - seconds * 1000, running=running)
-        return await self._read(key, lambda entries: earlier_in(entries, wanted, key.session_id))
+        async with self._runner.histories.reading(key, (agent, ROOT)) as standing:
+            found = claimed_in(standing, wanted)
+        if found is None or not found.same:
+            return found
+        answer = await self._read(key, lambda entries: answer_in(entries, wanted, key.session_id))
+        return replace(found, answer=answer)
 
     async def interrupts(self, key: SessionKey) -> dict[str, str]:
         """The agent of each interrupt of the session, answered or not, by the interrupt's id."""
@@ -125,23 +131,25 @@ class Sessions:
     async def fill(self, key: SessionKey, entries: Sequence[Entry]) -> None:
         """Begin a session with these entries. They get new numbers. Raises SessionExists."""
         async with self._runner.writing(key, new_id("fill")) as writer:
-            if writer.entries:
+            if writer.lease.head:
                 raise SessionExists
-            await writer.append(*entries)
+            await writer.append(*map(Addition, entries))
 
     async def rename(self, key: SessionKey, title: str) -> bool:
         """Give the session another title, at once also while a run is under way. False if there is no session."""
-        entry = entry_of(new_id("rename"), TitledBody(title=title))
-        for run in self._runner.under_way(key)[:1]:
-            writer = run.lane.scope.writer
+        entry = addition_of(new_id("rename"), TitledBody(title=title))
+        while runs := self._runner.under_way(key):
+            writer = runs[0].lane.scope.writer
             if writer is not None:
-                writer.titled = True  # before the append: the run may be about to store a title of its own
-                with suppress(LeaseLost):  # the run may be ending, and then the gate is free soon
+                with suppress(LeaseLost):
                     await writer.append(entry)
                     return True
-        async with self._runner.writing(key, entry.run_id) as writer:
-            await writer.append(*([entry] if writer.entries else ()))
-        return bool(writer.entries)
+                break  # the run is ending, so the gate is free soon
+            await asyncio.sleep(POLL)  # it is reading the session
+        async with self._runner.writing(key, entry.entry.run_id) as writer:
+            there = writer.lease.head > 0
+            await writer.append(*([entry] if there else ()))
+        return there
 
     async def delete(self, key: SessionKey, *, head: int | None = None) -> bool:
         """Stop the session's runs and delete it with all its entries. False if there was no session.
@@ -155,9 +163,10 @@ class Sessions:
             if not runs:
                 await self._store.cancel(key)  # another worker may have a run
         async with self._runner.writing(key, new_id("delete")) as writer:
-            there = bool(writer.entries) and head in (None, len(writer.entries))
+            there = writer.lease.head > 0 and head in (None, writer.lease.head)
             if there:
                 await self._store.delete(writer.lease)
+                self._runner.histories.folds.forget(key)
         return there
 
     async def delete_expired(self, *, before: int | None, keep: int | None) -> AsyncGenerator[SessionKey, None]:
@@ -209,4 +218,4 @@ class Sessions:
 
 def _outline_of(entries: Sequence[Entry]) -> Outline:
     standing = standing_of(entries)
-    return Outline(agents=tuple(standing.agents), state=standing.state)
+    return Outline(agents=tuple(standing.agents), state=standing.session.state)

@@ -7,14 +7,13 @@ from agent_core.edits import with_edit
 from agent_core.events import RequireExternalExecution, RequireUserConfirm, RunStatus
 from agent_core.interrupts import Interrupt
 from agent_core.messages import Message, ResultStatus, ToolCall, new_id
-from agent_core.pairing import open_calls
 from agent_core.react.calls.batch import Job, run_batch
 from agent_core.react.calls.result import answer, make_blocked, make_result, store_outcome, store_wait, tell
 from agent_core.react.calls.tool_call import Outcome, call_tool
 from agent_core.react.calls.verdict import Verdict, judge
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.entries import Addition, now_ms
 from agent_core.sessions.kinds import AskedBody, StartedBody
 from agent_core.tools.base import Pending
 
@@ -47,13 +46,13 @@ async def act(lane: Lane, message: Message) -> RunStatus | None:
     asked = _ask(lane, judged)
     to_do = [] if asked else judged
     cleared = _clear(lane, to_do)
-    entries = [*lane.entries_of(message, *refused), *_entries(lane, asked, cleared)]
+    entries = [*lane.entries_of(message), *lane.results_of(*refused), *_entries(lane, asked, cleared)]
 
     def stored() -> None:
-        lane.add(message)
+        lane.replied()
         for result in refused:
             tell(lane, result, message.id)
-        _note(lane, asked, cleared)
+        lane.cleared.update(cleared)
 
     await lane.write(lambda: entries, stored)
     await _carry_out(lane, message.id, to_do)
@@ -69,14 +68,14 @@ async def act_again(lane: Lane) -> RunStatus | None:
     """
     history = lane.history
     ours = history.not_the_clients
-    calls = [call for call in open_calls(history.messages) if call.name in lane.tools or call.id in ours]
+    calls = [call for call in history.open_calls if call.name in lane.tools or call.id in ours]
     if calls and not lane.history.pending:
         judged = [(call, await judge(lane, call)) for call in calls]
         asked = _ask(lane, judged)
         cleared = {} if asked else _clear(lane, judged)
         entries = _entries(lane, asked, cleared)
         if entries:
-            await lane.write(lambda: entries, lambda: _note(lane, asked, cleared))
+            await lane.write(lambda: entries, lambda: lane.cleared.update(cleared))
         if not asked:
             reply_id = next(each.id for each in reversed(lane.history.messages) if each.tool_calls)
             await _carry_out(lane, reply_id, judged)
@@ -86,7 +85,7 @@ async def act_again(lane: Lane) -> RunStatus | None:
 def left_waiting(lane: Lane) -> RunStatus | None:
     """Tell which calls at the history's tail wait for somebody. Returns how the run ends then, None if none waits."""
     history = lane.history
-    calls, pending = waiting_for_client(history.messages, lane.tools, history.not_the_clients), history.pending
+    calls, pending = waiting_for_client(history.open_calls, lane.tools, history.not_the_clients), history.pending
     if calls:
         lane.emit(RequireExternalExecution, call_ids=tuple(call.id for call in calls))
     if pending:
@@ -123,16 +122,9 @@ def _clear(lane: Lane, judged: Judged) -> dict[str, str]:
     return {call.id: lane.key_of(call) for call, verdict in judged if verdict.kind == "run"}
 
 
-def _entries(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> list[Entry]:
+def _entries(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> list[Addition]:
     waiting = [lane.entry(AskedBody(agent=lane.agent.name, interrupt=interrupt)) for interrupt in asked]
     return waiting + [lane.entry(StartedBody(call_id=call_id, key=key)) for call_id, key in cleared.items()]
-
-
-def _note(lane: Lane, asked: Sequence[Interrupt], cleared: Mapping[str, str]) -> None:
-    """The entries are stored, so add them to the history."""
-    lane.history.asked.update((interrupt.call_id, interrupt) for interrupt in asked)
-    lane.history.started.update(cleared)
-    lane.cleared.update(cleared)
 
 
 async def _carry_out(lane: Lane, reply_id: str, judged: Judged) -> None:
@@ -184,7 +176,7 @@ async def settle(lane: Lane, reason: str = "", *, keep_asked: bool = False) -> N
     with those beside them, unless they have begun. A failed run must not use up an approval or lose a result.
     """
     await lane.scope.writing.quiet()  # a call that was cut off may still store its result, and that counts
-    calls = open_calls(lane.history.messages)
+    calls = lane.history.open_calls
     asked = keep_asked and any(call.id in lane.history.asked for call in calls)
     waiting = {each.call_id for each in lane.history.pending if each.kind == "waiting"} if keep_asked else set()
     for call in calls:

@@ -34,12 +34,6 @@ class StateChange:
     def body(self) -> StateBody:
         return StateBody(value=self.value) if self.whole else StateBody(patch=self.patch)
 
-    def move(self, history: History) -> None:
-        """The change is stored: apply it to the history."""
-        history.state, history.state_patches = self.value, self.weight
-        if self.whole:
-            history.misfits = 0
-
 
 def change_to(value: Any, history: History) -> StateChange | None:
     """The change that makes this JSON value the history's state, or None if it is so already. Leaves the history as it
@@ -47,7 +41,8 @@ def change_to(value: Any, history: History) -> StateChange | None:
 
     If stored changes of the state did not fit, the state is stored whole, even if it stays the same.
     """
-    return _change(history.state, value, history.state_patches, anew=history.misfits > 0)
+    changes = history.session.changes
+    return _change(history.state, value, changes.weight, anew=changes.misfits > 0)
 
 
 def change_behind(first: StateChange | None, value: Any, history: History) -> StateChange | None:

@@ -6,7 +6,7 @@ from agent_core.errors import ModelError, RunError
 from agent_core.events import AgentEnd, RunFailed, RunStatus
 from agent_core.react.lane import Lane
 from agent_core.react.stopping import StopReason
-from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.entries import Addition, now_ms
 from agent_core.sessions.kinds import EndBody
 
 End = AgentEnd | RunFailed
@@ -19,7 +19,7 @@ def ended(lane: Lane, status: RunStatus) -> AgentEnd:
     return lane.emitter.make(AgentEnd, status=status, interrupts=waits, usage=lane.scope.usage, cut=cut)
 
 
-def end_entry(lane: Lane, end: End) -> Entry:
+def end_entry(lane: Lane, end: End) -> Addition:
     """The entry of the run's end."""
     scope = lane.scope
     status, code = ("failed", end.code) if isinstance(end, RunFailed) else (end.status, None)

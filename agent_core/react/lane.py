@@ -20,9 +20,9 @@ from agent_core.react.emitter import Emitter
 from agent_core.react.reply import Reply
 from agent_core.react.scope import Scope, Sink
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, entry_of
+from agent_core.sessions.entries import Addition, addition_of
 from agent_core.sessions.kinds import Body, MessageBody
-from agent_core.sessions.standing import History
+from agent_core.sessions.standing import History, Standing
 from agent_core.sessions.state import copy_of
 from agent_core.sizes import size_of_json
 from agent_core.tools.base import Tool, ToolSpec
@@ -38,6 +38,7 @@ class Lane:
     - reply: the answer that the model is giving, until it stands in the history
     - answer: the run's answer; `cut`: how the provider cut the last one, None if it did not
     - told: the earlier run that this one only tells of
+    - untold: the results that are stored, and whose events come next. A reader's snapshot leaves them out
     """
 
     scope: Scope
@@ -63,6 +64,7 @@ class Lane:
     announced: bool = False
     told_state: bool = False
     told: str = ""
+    untold: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.emitter = Emitter(self.scope.run_id, self.id, self.scope.sink.emit)
@@ -74,6 +76,10 @@ class Lane:
     @property
     def run_id(self) -> str:
         return self.scope.run_id
+
+    def begin_on(self, standing: Standing) -> None:
+        """Go on with the agent's history in this lane, or begin it, where the lane is new in its session."""
+        self.history = standing.begin(self.agent.name, self.id)
 
     def attach(self, sink: Sink) -> None:
         """Send the run's events to this sink from now on."""
@@ -116,40 +122,46 @@ class Lane:
         )
         self.offer_what_is_left()
 
-    def entry(self, body: Body) -> Entry:
+    def entry(self, body: Body) -> Addition:
         """An entry of this lane's run."""
-        return entry_of(self.run_id, body, lane=self.id)
+        return addition_of(self.run_id, body, lane=self.id)
 
-    def entries_of(self, *messages: Message) -> list[Entry]:
+    def entries_of(self, *messages: Message) -> list[Addition]:
         return [self.entry(MessageBody(agent=self.agent.name, message=message)) for message in messages]
 
-    async def write(self, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None]) -> None:
+    def results_of(self, *results: Message) -> list[Addition]:
+        """The entries of results that are stored now and told then."""
+        self.untold.update(each.id for each in results)
+        return self.entries_of(*results)
+
+    async def write(self, compose: Callable[[], Sequence[Addition]], stored: Callable[[], None]) -> None:
         """Append entries: see Writer.write."""
         await self.scope.writing.write(compose, stored)
 
     async def commit(self, message: Message) -> None:
         """Append the message to the session; when this returns, it is stored."""
-        await self.write(lambda: self.entries_of(message), lambda: self.add(message))
+        await self.write(lambda: self.entries_of(message), self.replied)
 
     def defer(self, message: Message) -> None:
-        """Add a message. It is stored with the run's next entries, at the latest with its end."""
+        """Store the message with the run's next entries, at the latest with its end."""
         self.scope.writing.defer(*self.entries_of(message))
-        self.add(message)
 
-    def add(self, message: Message) -> None:
-        """The message is stored: add it to the history."""
-        self.history.add(message)
-        if message.role == "assistant":
-            self.reply = None  # it is this message now
+    def replied(self) -> None:
+        """The model's answer is stored: it is a message of the history now."""
+        self.reply = None
 
     def changed(self, change: StateChange) -> None:
-        """The change of the state is stored: apply it to the history, and tell it."""
-        change.move(self.history)
+        """The change of the state is stored: tell it."""
+        self.history.session.changes.know(change.value)
         if self.told_state:
             self.emit(StateDelta, patch=change.patch, size=size_of_json(to_json(change.patch)))
         else:
             self.told_state = True
             self.emit(StateSnapshot, value=change.value, size=size_of_json(to_json(change.value)))
+
+    def rest(self) -> None:
+        """The session is released: the history stays as it stands, whoever goes on with it."""
+        self.history, self.reply = self.history.resting(), None
 
     def key_of(self, call: ToolCall) -> str:
         """The call's idempotency key: the one under which it was started before, if it was."""

@@ -21,7 +21,6 @@ from agent_core.guards.confidence import QUESTION
 from agent_core.guards.watch import Trip, closing, doubted, fallback
 from agent_core.messages import Message, new_id
 from agent_core.models.base import TextPiece
-from agent_core.pairing import open_calls
 from agent_core.react.acting import act, act_again, settle
 from agent_core.react.lane import Lane
 from agent_core.react.opening.begin import begin
@@ -112,7 +111,7 @@ async def end_early(lane: Lane, trip: Trip) -> RunStatus:
 async def summarize(lane: Lane) -> RunStatus:
     """The way out when the budget is used up: settle open calls, tell it, and ask for a closing answer."""
     lane.scope.check()
-    pending = open_calls(lane.history.messages)
+    pending = lane.history.open_calls
     if pending:
         logger.warning("run %s: %d tool calls were pending when the budget was used up", lane.run_id, len(pending))
         await settle(lane, "The budget of steps was used up before this call could run.")

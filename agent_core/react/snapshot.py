@@ -22,7 +22,7 @@ def snapshot_of(lane: Lane) -> tuple[Event, ...]:
 
     Before the run has read its session there are no messages.
     """
-    messages, opened = list(lane.history.messages), tuple[Event, ...]()
+    messages, opened = [each for each in lane.history.messages if each.id not in lane.untold], tuple[Event, ...]()
     # An answer that is stored already is in the history.
     if lane.reply is not None and lane.reply.id not in lane.history.message_ids:
         message, opened = lane.reply.snapshot()

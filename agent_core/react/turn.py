@@ -128,13 +128,12 @@ async def _take_long(reply: Reply, piece: ArgumentsPiece) -> None:
 
 async def _view(lane: Lane, closing: str, nudge: str) -> tuple[Message, ...]:
     system = _system(lane, closing)
-    messages = lane.history.messages
-    view = await lane.scope.aside(PAIRING * len(messages), paired, messages)
-    if system:
-        view.insert(0, Message(id="system", role="system", content=system))
-    if nudge:
-        view.append(Message(id=new_id("nudge"), role="user", content=nudge))
-    return tuple(view)
+    before = [Message(id="system", role="system", content=system)] if system else []
+    behind = [Message(id=new_id("nudge"), role="user", content=nudge)] if nudge else []
+    view = messages = lane.history.messages
+    if not lane.history.tree.is_paired:
+        view = await lane.scope.aside(PAIRING * len(messages), paired, messages)
+    return (*before, *view, *behind)
 
 
 async def ask_quietly(lane: Lane, said: Message, question: str) -> str:

@@ -6,6 +6,7 @@ If there is no answer, the retry starts a run that goes on where the other stopp
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from agent_core.errors import SessionBusy
 from agent_core.events import AgentEnd, RequireExternalExecution, RunStatus
@@ -42,12 +43,12 @@ class Search:
     running: frozenset[str]
 
 
-def earlier_in(entries: Sequence[Entry], wanted: Search, session_id: str) -> EarlierRequest | None:
-    """The earlier request, or None if it is not known or too old. Raises SessionBusy while it is answered."""
-    standing = standing_of(entries, (wanted.agent, ROOT))
-    found = (run for run in reversed(standing.runs.items()) if run[1].claim.startswith(wanted.key_claim))
-    run_id, run = next(found, ("", None))
-    if run is None or run.began_at < wanted.since:
+def claimed_in(standing: Standing, wanted: Search) -> EarlierRequest | None:
+    """The earlier request, its answer aside; or None if it is not known or too old. Raises SessionBusy while it is
+    answered."""
+    recent = takewhile(lambda each: each[1].began_at >= wanted.since, reversed(standing.runs.items()))
+    run_id, run = next((each for each in recent if each[1].claim.startswith(wanted.key_claim)), ("", None))
+    if run is None:
         return None
     if run.claim != wanted.claim:
         return EarlierRequest(same=False)
@@ -55,9 +56,15 @@ def earlier_in(entries: Sequence[Entry], wanted: Search, session_id: str) -> Ear
         return None
     if run_id in wanted.running:
         raise SessionBusy(run_id)
-    answered = _answering(entries[run.seq - 1 :], standing, wanted)
-    answer = None if answered is None else _answer(entries, standing, answered, session_id)
-    return EarlierRequest(same=True, answer=answer)
+    return EarlierRequest(same=True)
+
+
+def answer_in(entries: Sequence[Entry], wanted: Search, session_id: str) -> StoredAnswer | None:
+    """The answer to the request that is wanted, if there is one."""
+    standing = standing_of(entries, (wanted.agent, ROOT))
+    begun = next((run for run in reversed(standing.runs.values()) if run.claim == wanted.claim), None)
+    answered = None if begun is None else _answering(entries[begun.seq - 1 :], standing, wanted)
+    return None if answered is None else _answer(entries, standing, answered, session_id)
 
 
 def _answering(entries: Sequence[Entry], standing: Standing, wanted: Search) -> str | None:
@@ -86,6 +93,6 @@ def _answer(entries: Sequence[Entry], standing: Standing, run_id: str, session_i
         answered = {message.tool_call_id for message in messages}
         calls = [call.id for message in messages for call in message.tool_calls if call.id not in answered]
         events.append(RequireExternalExecution(run_id=run_id, call_ids=tuple(calls)))
-    waiting = standing.history(run.agent).pending if run.status in ("approval", "waiting") else ()
+    waiting = standing.of(run.agent).pending if run.status in ("approval", "waiting") else ()
     events.append(AgentEnd(run_id=run_id, status=ANSWERED[run.status], interrupts=waiting, cut=run.cut))
     return StoredAnswer(run_id=run_id, session_id=session_id, created=run.began_at // 1000, events=tuple(events))

@@ -5,6 +5,7 @@ History, approvals and state are folds of this one list (`history.py`). There is
 
 from collections.abc import Collection, Iterable
 from time import time
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int = 0
 
 
+class Addition(NamedTuple):
+    """An entry that is about to be stored, and the body that it was made of, if that is at hand."""
+
+    entry: Entry
+    body: Body | None = None
+
+
 _encoder = msgspec.json.Encoder()
 _decoders = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}
 _UNKNOWN = Body()
@@ -39,6 +47,11 @@ def body_of(entry: Entry) -> Body:
 def entry_of(run_id: str, body: Body, lane: str = ROOT) -> Entry:
     """The entry with this body."""
     return Entry(run_id=run_id, kind=body.kind, body=_encoder.encode(body), lane=lane)
+
+
+def addition_of(run_id: str, body: Body, lane: str = ROOT) -> Addition:
+    """The entry with this body, and the body."""
+    return Addition(entry_of(run_id, body, lane), body)
 
 
 def copied(entry: Entry, body: Body) -> Entry:
@@ -62,13 +75,13 @@ ENTRY, REWOUND = 250, 50
 """The work to read an entry without its body, counted in bytes; and for a rewind, the work that each entry adds."""
 
 
-def weight_of(entries: Collection[Entry]) -> int:
-    """The work to read the entries, as a weight for `Aside`."""
+def weight_of(entries: Collection[Entry], behind: int = 0) -> int:
+    """The work to read the entries behind so many others, as a weight for `Aside`."""
     weight, rewound = ENTRY * len(entries), 0
     for entry in entries:
         weight += len(entry.body)
         rewound += entry.kind == RewoundBody.kind  # each rewind may go back over all entries
-    return weight + rewound * REWOUND * len(entries)
+    return weight + rewound * REWOUND * (behind + len(entries))
 
 
 def now_ms() -> int:

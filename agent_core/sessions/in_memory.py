@@ -9,7 +9,7 @@ from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry, now_ms, title_in
 from agent_core.sessions.pages import cut_page, read_cursor
 from agent_core.sessions.records import InMemoryRecords
-from agent_core.sessions.store import Cancel, Lease, LeaseLost
+from agent_core.sessions.store import Cancel, Lease, LeaseLost, Mark, Opened, Read
 from agent_core.stored import Page, SessionInfo
 
 
@@ -51,6 +51,20 @@ class InMemoryStore:
             session = self._sessions[key] = _Session(key, self._fence)
         session.fence = self._fence
         return Lease(key=key, owner=owner, fence=session.fence, head=len(session.entries), row=session.row)
+
+    async def open(self, key: SessionKey, owner: str, known: Mark | None = None) -> Opened:
+        lease = await self.acquire(key, owner)
+        read = await self.read(key, known)
+        return Opened(lease=lease, entries=read.entries, after=read.after)
+
+    async def read(self, key: SessionKey, known: Mark | None = None) -> Read:
+        session = self._sessions.get(key)
+        if session is None or not session.entries:
+            return Read(entries=(), after=0, mark=Mark(row=0, head=0))
+        head = len(session.entries)
+        # Entries are only ever added, so the number of the session tells enough.
+        after = known.head if known is not None and known.row == session.row and known.head <= head else 0
+        return Read(entries=tuple(session.entries[after:]), after=after, mark=Mark(row=session.row, head=head))
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:
         session = self._sessions.get(key)

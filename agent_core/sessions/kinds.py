@@ -72,8 +72,8 @@ class RunBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     def fold(self, standing: Standing) -> None:
         run_id, history = standing.run_id, standing.here(self.agent)
         run = PastRun(agent=self.agent, client=self.client, claim=self.claim, seq=standing.seq, began_at=self.at)
-        standing.open_runs[run_id, standing.lane] = run, history
-        standing.clients.add(self.client)
+        standing.session.open_runs[run_id, standing.lane] = run, history.turn
+        standing.session.clients.add(self.client)
         for runs in (history.runs, standing.runs) if standing.lane == ROOT else (history.runs,):
             runs.pop(run_id, None)  # a later attempt stands at the end
             runs[run_id] = run
@@ -109,13 +109,13 @@ class EndBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     cut: Cut | None = None
 
     def fold(self, standing: Standing) -> None:
-        found = standing.open_runs.pop((standing.run_id, standing.lane), None)
+        found = standing.session.open_runs.pop((standing.run_id, standing.lane), None)
         if found is None:
             return
-        run, history = found
+        run, turn = found
         run.status, run.code, run.ended_at = self.status, self.code, self.at
         run.last, run.unread, run.cut = self.last, self.unread, self.cut
-        history.turn.spend(self.tokens, self.seconds)
+        turn.spend(self.tokens, self.seconds)
 
     def check(self) -> None:
         check_status(self.status, self.code)
@@ -160,8 +160,8 @@ class StartedBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin = ""
 
     def fold(self, standing: Standing) -> None:
-        standing.started[self.call_id] = self.key
-        standing.call_ids.add(self.call_id)  # no later call may be taken for it
+        standing.session.started[self.call_id] = self.key
+        standing.session.call_ids.add(self.call_id)  # no later call may be taken for it
 
     def check(self) -> None:
         check_id(self.call_id, "call_id", LONGEST_CALL_ID)
@@ -198,7 +198,7 @@ class StateBody(Body, frozen=True, kw_only=True, omit_defaults=True):
     patch: list[dict[str, Any]] | None = None
 
     def fold(self, standing: Standing) -> None:
-        standing.changes.take(self.value, self.patch, standing.seq)
+        standing.session.changes.take(self.value, self.patch, standing.seq)
 
     def fit(self, so_far: SoFar) -> "StateBody":
         return StateBody(value=so_far.state) if so_far.change_state(self.value, self.patch) else self
@@ -212,7 +212,7 @@ class TitledBody(Body, frozen=True, kw_only=True):
     title: str
 
     def fold(self, standing: Standing) -> None:
-        standing.title = self.title
+        standing.session.title = self.title
 
     def check(self) -> None:
         if not is_title(self.title):
@@ -274,7 +274,7 @@ class AnsweredBody(Body, frozen=True, kw_only=True, omit_defaults=True):
         if self.decision.kind in ("result", "failed"):
             standing.takers.setdefault(self.interrupt_id, standing.run_id)
         if not self.origin:
-            standing.decisions.setdefault(self.interrupt_id, self.decision)
+            standing.session.decisions.setdefault(self.interrupt_id, self.decision)
 
     def fit(self, so_far: SoFar) -> Self:
         if self.interrupt_id not in so_far.standing.owners:

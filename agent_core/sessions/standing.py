@@ -4,7 +4,7 @@ Each kind of entry (`kinds.py`) changes something here. There is no other fold: 
 from its standing.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from agent_core.edits import edit_of
 from agent_core.events import Cut
 from agent_core.interrupts import Decision, Interrupt
 from agent_core.messages import Message, ToolCall
-from agent_core.pairing import open_calls, result_of
+from agent_core.pairing import result_of
 from agent_core.sessions.state import StateChanges
 from agent_core.sessions.tree import Node, Tree
 from agent_core.sessions.turns import Turn
@@ -59,54 +59,94 @@ class PastRun:
 
 
 @dataclass(slots=True)
+class Shared:
+    """What the whole session knows, whichever agent did it.
+
+    - call_ids: of all calls. An id is unique in the session, whichever agent made the call
+    - started: the calls that were cleared to run, and their idempotency keys. A rewind removes none
+    - decisions: the answers to interrupts, by the interrupt's id
+    - clients: what began its runs, in the words of `RunInput.client`
+    - open_runs: the runs that have begun and not ended, by id and lane, each with its agent's turn
+    - others: the messages of the user and the model of the agents and lanes without a history of their own, by id
+    - changes: those of the state
+    """
+
+    call_ids: set[str] = field(default_factory=set)
+    started: dict[str, str] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    clients: set[str] = field(default_factory=set)
+    open_runs: dict[tuple[str, str], tuple[PastRun, Turn]] = field(default_factory=dict)
+    others: dict[str, Message] = field(default_factory=dict)
+    title: str = ""
+    changes: StateChanges = field(default_factory=StateChanges)
+
+    @property
+    def state(self) -> Any:
+        """The session's state. The caller must not change it."""
+        self.changes.apply()
+        return self.changes.value
+
+
+@dataclass(slots=True)
 class History:
     """The conversation of one agent in one lane of a session, and what the whole session knows beside it.
 
-    The lane's own:
-
     - tree: all that was ever said to the agent; `messages` are those on the path that is shown
-    - others: the messages of the user and the model that other agents and lanes have, by id
     - foreign: the agent's calls that came from outside, and their origins. None of them is ever run here
     - runs: the latest attempt of each of the agent's runs, by id; the last one stands at the end
     - asked: what calls wait for, or have waited for, by the call's id
     - turn: what the agent has done since its user last said something new
-
-    The session's:
-
-    - call_ids: of all calls. An id is unique in the session, whichever agent made the call
-    - started: the calls that were cleared to run, and their idempotency keys. A rewind removes none
-    - lost: the runs without an end, and their agents. Their workers were lost, if another run holds the session now
-    - decisions: the answers to interrupts, by the interrupt's id
-    - clients: what began its runs, in the words of `RunInput.client`
-    - title, state: `state_patches` is the weight of the patches since the last whole value, and `misfits` counts the
-      patches that did not fit and were skipped
     """
 
     agent: str = ""
+    session: Shared = field(default_factory=Shared)
     tree: Tree = field(default_factory=Tree)
-    others: dict[str, Message] = field(default_factory=dict)
-    call_ids: set[str] = field(default_factory=set)
-    started: dict[str, str] = field(default_factory=dict)
     foreign: dict[str, Origin] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
     runs: dict[str, PastRun] = field(default_factory=dict)
     turn: Turn = field(default_factory=Turn)
-    clients: set[str] = field(default_factory=set)
-    title: str = ""
-    state: Any = None
-    state_patches: int = 0
-    misfits: int = 0
     asked: dict[str, Interrupt] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)
+
+    @property
+    def call_ids(self) -> set[str]:
+        return self.session.call_ids
+
+    @property
+    def started(self) -> dict[str, str]:
+        return self.session.started
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        return self.session.decisions
+
+    @property
+    def clients(self) -> set[str]:
+        return self.session.clients
+
+    @property
+    def others(self) -> dict[str, Message]:
+        return self.session.others
+
+    @property
+    def title(self) -> str:
+        return self.session.title
+
+    @property
+    def state(self) -> Any:
+        """The session's state. The caller must not change it."""
+        return self.session.state
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The runs without an end, and their agents. Their workers were lost, if another run holds the session now."""
+        return {run_id: run.agent for (run_id, lane), (run, _) in self.session.open_runs.items() if lane == ROOT}
 
     @property
     def pending(self) -> tuple[Interrupt, ...]:
         """The interrupts that wait for an answer. Their calls stand at the tail and have no result."""
-        return self.pending_in(self.messages)
+        return self.pending_of(self.open_calls)
 
-    def pending_in(self, messages: Sequence[Message]) -> tuple[Interrupt, ...]:
-        """The same, as if these messages were shown."""
-        calls = open_calls(messages) if self.asked else ()
+    def pending_of(self, calls: Iterable[ToolCall]) -> tuple[Interrupt, ...]:
+        """Those of these open calls."""
         found = (self.asked[call.id] for call in calls if call.id in self.asked)
         return tuple(each for each in found if each.id not in self.decisions)
 
@@ -133,6 +173,11 @@ class History:
         return self.tree.messages
 
     @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The unanswered calls of the last message that made any, in its order."""
+        return self.tree.open_calls
+
+    @property
     def message_ids(self) -> set[str]:
         """The ids of the messages that are shown."""
         return self.tree.message_ids
@@ -145,7 +190,7 @@ class History:
     @property
     def question(self) -> Node | None:
         """The user's last question that is shown."""
-        return next((node for node in reversed(self.tree.nodes()) if node.asks), None)
+        return next((node for node in self.tree.upward() if node.asks), None)
 
     def add(
         self, message: Message, origin: Origin = "", *, run_id: str = "", seq: int = 0, observed: bool = False
@@ -155,13 +200,27 @@ class History:
         self.turn.add(message, run_id)
         self.tree.add(message, run_id=run_id, seq=seq, observed=observed)
         if message.tool_calls:
-            self.call_ids.update(call.id for call in message.tool_calls)
+            self.session.call_ids.update(call.id for call in message.tool_calls)
             if origin:
                 self.foreign.update((call.id, origin) for call in message.tool_calls)
 
     def rewind(self, after: str, seq: int = 0) -> int:
         """Go back to this message: see Tree.rewind."""
         return self.tree.rewind(after, seq)
+
+    def resting(self) -> "History":
+        """What is shown now, with what is known of the open calls and of the session. No later entry changes it."""
+        open_ids = [call.id for call in self.open_calls]
+        asked = {each: self.asked[each] for each in open_ids if each in self.asked}
+        session = Shared(
+            started={each: self.started[each] for each in open_ids if each in self.started},
+            decisions={each.id: self.decisions[each.id] for each in asked.values() if each.id in self.decisions},
+            clients=set(self.clients),
+            title=self.title,
+            changes=StateChanges(self.state),
+        )
+        foreign = {each: self.foreign[each] for each in open_ids if each in self.foreign}
+        return History(agent=self.agent, session=session, tree=Tree(self.messages), foreign=foreign, asked=asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,65 +242,44 @@ class Standing:
     - run_id, lane, seq: of the entry that is taken now
     - histories: by agent and lane, or ELSEWHERE; agents: those that have messages
     - runs: the latest attempt of each run of any agent, by id
-    - open_runs: the runs that have begun and not ended, by id and lane, with their histories
     - owners: the agents of all interrupts, answered ones too, by the interrupt's id
     - operations: the interrupts that wait or waited for an operation, by the operation's id
     - takers: the runs that took an operation's result, by the interrupt's id
-    - changes: those of the state. `state`, `state_patches` and `misfits` are set when all entries were taken
     - switched: how many messages all rewinds together have hidden or shown again
     """
 
-    wanted: Collection[tuple[str, str]] | None = None
+    wanted: set[tuple[str, str]] | None = None
     run_id: str = ""
     lane: str = ROOT
     seq: int = 0
+    session: Shared = field(default_factory=Shared)
     histories: dict[tuple[str, str], History] = field(default_factory=dict)
     agents: dict[str, None] = field(default_factory=dict)
     runs: dict[str, PastRun] = field(default_factory=dict)
-    open_runs: dict[tuple[str, str], tuple[PastRun, History]] = field(default_factory=dict)
-    call_ids: set[str] = field(default_factory=set)
-    started: dict[str, str] = field(default_factory=dict)
-    clients: set[str] = field(default_factory=set)
-    decisions: dict[str, Decision] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     operations: dict[str, set[str]] = field(default_factory=dict)
     takers: dict[str, str] = field(default_factory=dict)
-    title: str = ""
-    changes: StateChanges = field(default_factory=StateChanges)
-    state: Any = None
-    state_patches: int = 0
-    misfits: int = 0
     switched: int = 0
     _calling: list[tuple[History, Message]] = field(default_factory=list)
     _asking: list[History] = field(default_factory=list)
 
     def of(self, agent: str, lane: str = ROOT) -> History:
-        """The agent's history in the lane, without the title, the state and what is told of others."""
+        """The agent's history in the lane."""
         key = (agent, lane) if self.wanted is None or (agent, lane) in self.wanted else ELSEWHERE
         found = self.histories.get(key)
         if found is None:
-            found = self.histories[key] = History(
-                agent=key[0],
-                call_ids=self.call_ids,
-                started=self.started,
-                clients=self.clients,
-                decisions=self.decisions,
-            )
+            found = self.histories[key] = History(agent=key[0], session=self.session)
         return found
 
-    def here(self, agent: str) -> History:
-        """The same in the lane of the entry that is taken now."""
-        return self.of(agent, self.lane)
+    def begin(self, agent: str, lane: str) -> History:
+        """The same, for a lane that is wanted from now on, because it is new in the session."""
+        if self.wanted is not None:
+            self.wanted.add((agent, lane))
+        return self.of(agent, lane)
 
-    def history(self, agent: str, lane: str = ROOT) -> History:
-        """The agent's history in the lane, complete. It must be the only one wanted, and all entries taken."""
-        history = self.of(agent, lane)
-        history.lost = {run_id: run.agent for (run_id, at), (run, _) in self.open_runs.items() if at == ROOT}
-        history.title, history.state = self.title, self.state
-        history.state_patches, history.misfits = self.state_patches, self.misfits
-        if ELSEWHERE in self.histories:
-            history.others = self.histories[ELSEWHERE].others
-        return history
+    def here(self, agent: str) -> History:
+        """The same as `of` in the lane of the entry that is taken now."""
+        return self.of(agent, self.lane)
 
     def say(self, agent: str, message: Message, origin: Origin) -> None:
         """A message is added. It was observed, without reasoning, if its run has not begun."""
@@ -252,9 +290,9 @@ class Standing:
         if history.agent:
             history.add(message, origin, run_id=self.run_id, seq=self.seq, observed=self.run_id not in self.runs)
         else:  # elsewhere
-            self.call_ids.update(call.id for call in message.tool_calls)
+            self.session.call_ids.update(call.id for call in message.tool_calls)
             if message.role in ("user", "assistant"):
-                history.others[message.id] = message
+                self.session.others[message.id] = message
 
     def ask(self, agent: str, interrupt: Interrupt) -> None:
         """A call waits for something."""
@@ -271,7 +309,7 @@ class Standing:
             history.foreign.update((call.id, "copied") for call in message.tool_calls)
         for history in self._asking:
             history.asked.clear()
-        self.decisions.clear()
+        self.session.decisions.clear()
         self._calling.clear()
         self._asking.clear()
 

@@ -112,33 +112,54 @@ def apply_fitting(value: Any, patches: Sequence[Patch]) -> tuple[Any, list[int]]
 
 @dataclass(slots=True)
 class StateChanges:
-    """The last whole value of a state, and the patches since, each with the number of its entry."""
+    """A session's state: a whole value, and the patches since that were not applied yet, each with the number of its
+    entry.
+
+    - weight: the share of MOST_PATCHES of all patches since the last whole value that is stored
+    - misfits: how many of those did not fit and were passed over
+    - last: the number of the last entry that changed it, 0 if none did
+    """
 
     value: Any = None
     patches: list[tuple[int, Patch]] = field(default_factory=list)
+    weight: int = 0
+    misfits: int = 0
+    last: int = 0
 
     def take(self, value: Any, patch: Patch | None, seq: int) -> None:
         """Take a patch if there is one, else a whole value."""
+        self.last = seq
         if patch is None:
             self.value = value
             self.patches.clear()
+            self.weight = self.misfits = 0
         else:
             self.patches.append((seq, patch))
+            self.weight += weight_of(patch)
 
-    @property
-    def weight(self) -> int:
-        """The patches' share of MOST_PATCHES."""
-        return sum(weight_of(patch) for _, patch in self.patches)
+    def know(self, value: Any) -> None:
+        """Somebody knows what all patches make of the value: this."""
+        self.value = value
+        self.patches.clear()
 
-    def apply(self) -> Any:
-        """The state. The value and the patches may be changed themselves. Raises msgspec.ValidationError for a patch
-        that does not fit."""
-        return apply_patches(self.value, (patch for _, patch in self.patches))
+    def apply(self) -> list[int]:
+        """Apply the patches that fit. Returns the numbers of the entries of the others.
 
-    def apply_fitting(self) -> tuple[Any, list[int]]:
-        """The state without the patches that do not fit, and the numbers of their entries."""
-        value, misfits = apply_fitting(self.value, [patch for _, patch in self.patches])
-        return value, [self.patches[each][0] for each in misfits]
+        It works on copies. Others may hold the value; and if a patch does not fit, those before it have changed the
+        value and one another.
+        """
+        if not self.patches:
+            return []
+        seqs, patches = zip(*self.patches, strict=True)
+        value, copies = orjson.dumps(self.value), orjson.dumps(patches)
+        misfits: list[int] = []
+        try:
+            known = apply_patches(orjson.loads(value), orjson.loads(copies))
+        except msgspec.ValidationError:
+            known, misfits = apply_fitting(orjson.loads(value), orjson.loads(copies))
+        self.know(known)
+        self.misfits += len(misfits)
+        return [seqs[each] for each in misfits]
 
 
 def patch_between(old: Any, new: Any) -> Patch:

@@ -18,6 +18,16 @@ from agent_core.sessions.records import Records
 from agent_core.stored import Page, SessionInfo
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """How far somebody has read a session: up to its entry `head`. `row` and `tip` are the store's own. They tell
+    whether it still is the session that was read."""
+
+    row: int
+    head: int
+    tip: bytes = b""
+
+
 @dataclass(slots=True, kw_only=True)
 class Lease:
     """The right to append to a session. `head` is the number of its last entry. `row` and `tip` are the store's own."""
@@ -28,6 +38,30 @@ class Lease:
     head: int
     row: int = 0
     tip: bytes = b""
+
+    @property
+    def mark(self) -> Mark:
+        """The session up to its head."""
+        return Mark(row=self.row, head=self.head, tip=self.tip)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What was read of a session: its entries behind the number `after`, in order, up to `mark`. `after` is 0, or the
+    head of the mark that was known."""
+
+    entries: Sequence[Entry]
+    after: int
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A session that was acquired and read. `entries` and `after` as in Read, up to the lease's head."""
+
+    lease: Lease
+    entries: Sequence[Entry]
+    after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +94,8 @@ class SessionPutBack(RunError):
 class Store(Protocol):
     """The protocol.
 
-    All methods raise RunError `store_unavailable` if the store cannot answer. acquire, load, append and delete raise
-    SessionPutBack if the store can tell that the session has lost entries.
+    All methods raise RunError `store_unavailable` if the store cannot answer. open, acquire, load, read, append and
+    delete raise SessionPutBack if the store can tell that the session has lost entries.
 
     The changes of `append`, `cancel` and `delete` are on disk when they return. An acquisition or a release may reach
     the disk with the next of these. `records` are values beside the sessions; a session's records are deleted with it.
@@ -73,6 +107,17 @@ class Store(Protocol):
     async def acquire(self, key: SessionKey, owner: str) -> Lease | None:
         """Become the session's writer and fence off the one before. None while another living owner holds the
         session."""
+        ...
+
+    async def open(self, key: SessionKey, owner: str, known: Mark | None = None) -> Opened | None:
+        """Acquire the session and read it, in one step. The entries up to the mark `known` are left out if they still
+        are those that were read. None while another living owner holds the session; if the reading fails, it is
+        released."""
+        ...
+
+    async def read(self, key: SessionKey, known: Mark | None = None) -> Read:
+        """Read the session as `open` does, without acquiring it. If nobody has written to it, it has no entries and the
+        mark's row is 0."""
         ...
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:

@@ -1,5 +1,8 @@
 """One agent's messages in a session: a tree of all that was ever said, and the one path in it that is shown.
 
+A session may have thousands of messages, and each run looks at it. So what a run needs of the path is found from its
+end, without a walk over all of it.
+
 A new message stands behind the last message of the shown path. The results of calls are no nodes of their own. They
 belong to the message that made the calls, in the order of the calls, on every path that shows it. So a rewind never
 takes a call's result away and leaves the call.
@@ -9,10 +12,14 @@ takes a call's result away and leaves the call.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from agent_core.messages import Message
+from agent_core.messages import Message, ToolCall
+from agent_core.pairing import open_calls
+
+RULES = frozenset({"system", "developer"})
+"""Roles of messages that are no part of the conversation's turns."""
 
 MOST_VERSIONS = 100
 """If several calls have the same id, only so many of the latest are searched for one that is shown."""
@@ -21,6 +28,8 @@ MOST_VERSIONS = 100
 class Node:
     """One message with the results of its calls. `parent` is the node in front of it.
 
+    - step: how many nodes are in front of it
+    - asked: it is a question, or there is one in front of it
     - run_id, seq: the run that it came with, and its entry's number, 0 while that is not known
     - observed: it was appended without reasoning, and no client shows it
     - shown: whether it is on the path that is shown now; `left` is the number of the entry that hid it last
@@ -29,8 +38,11 @@ class Node:
     """
 
     __slots__ = (
+        "_calling",
         "_order",
         "_places",
+        "_ruling",
+        "asked",
         "left",
         "message",
         "next_seq",
@@ -40,6 +52,7 @@ class Node:
         "run_id",
         "seq",
         "shown",
+        "step",
     )
 
     def __init__(self, message: Message, parent: "Node | None", run_id: str, seq: int, observed: bool) -> None:
@@ -54,6 +67,42 @@ class Node:
         self.next_seq: int | None = None
         self._order: dict[str, int] | None = None
         self._places: Sequence[int] = ()
+        self.step: int = 0 if parent is None else parent.step + 1
+        self.asked: bool = self.asks or (parent is not None and parent.asked)
+        # They name nodes in front of this one only: a node that named itself would be a circle.
+        self._calling = None if parent is None else parent.calling
+        self._ruling = None if parent is None else parent.ruling
+
+    @property
+    def calling(self) -> "Node | None":
+        """The nearest node with tool calls, up from here: this one or one in front of it."""
+        return self if self.message.tool_calls else self._calling
+
+    @property
+    def ruling(self) -> "Node | None":
+        """The nearest system or developer message, up from here."""
+        return self if self.message.role in RULES else self._ruling
+
+    def rules(self) -> "Iterator[Node]":
+        """The system and developer messages of the path to this node, from its end."""
+        node = self.ruling
+        while node is not None:
+            yield node
+            node = node._ruling
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the message that have no result."""
+        done = {each.tool_call_id for each in self.results}
+        return tuple(call for call in self.message.tool_calls if call.id not in done)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether each call has exactly one result, and nothing else is here."""
+        calls = self.message.tool_calls
+        if not calls:
+            return self.message.role != "tool"
+        return len(self._places) == len(calls) == len(set(self._places) - {len(calls)})
 
     @property
     def asks(self) -> bool:
@@ -92,18 +141,22 @@ class Node:
 
 
 class Tree:
-    """All nodes, and the path that is shown. `message_ids` are the ids of the messages on that path."""
+    """All nodes, and the path that is shown. `message_ids` are the ids of the messages on that path.
 
-    __slots__ = ("_by_call", "_by_id", "_same", "_shown", "_start", "_tail", "message_ids")
+    A tree that begins with messages that are `shown` has no nodes for them: it can only tell them.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_by_call", "_by_id", "_same", "_shown", "_start", "_tail", "_unpaired", "message_ids")
+
+    def __init__(self, shown: Iterable[Message] = ()) -> None:
         self.message_ids: set[str] = set()
         self._by_id: dict[str, Node] = {}
         self._by_call: dict[str, Node] = {}
         self._same: dict[str, list[Node]] = {}  # calls that share an id, as in conversations from outside
         self._start: Node | None = None  # the first node of the path that was shown last
         self._tail: Node | None = None
-        self._shown: list[Message] | None = []  # None if it must be put together again
+        self._unpaired = 0  # nodes of the shown path
+        self._shown: list[Message] | None = list(shown)  # None if it must be put together again
 
     @property
     def messages(self) -> list[Message]:
@@ -111,6 +164,25 @@ class Tree:
         if self._shown is None:
             self._shown = messages_of(self.nodes())
         return self._shown
+
+    @property
+    def tail(self) -> Node | None:
+        """The end of the path that is shown."""
+        return self._tail
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether each call that is shown has exactly one result behind its message, and there are no others."""
+        return self._unpaired == 0 and self._tail is not None
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """The unanswered calls of the last message that made any, in its order."""
+        return open_calls(self._shown or ()) if self._tail is None else open_calls_at(self._tail)
+
+    def upward(self, node: Node | None = None) -> Iterator[Node]:
+        """The path to this node from its end. Without a node, the path that is shown."""
+        return _up(node or self._tail)
 
     def nodes(self, last: Node | None = None) -> list[Node]:
         """The path to this node from its beginning. Without a node, the path that is shown."""
@@ -134,6 +206,7 @@ class Tree:
     def add(self, message: Message, *, run_id: str = "", seq: int = 0, observed: bool = False) -> None:
         """Add a message behind the last one, or a result to its call."""
         node = self.find_call(message.tool_call_id or "") if message.role == "tool" else None
+        before = 1 if node is None or node.is_paired else 0
         if node is None:
             node = Node(message, self._tail, run_id, seq, observed)
             self._link(node)
@@ -145,6 +218,7 @@ class Tree:
         self._by_id[message.id] = node
         if not node.shown:
             return
+        self._unpaired += before - node.is_paired
         self.message_ids.add(message.id)
         if not at_end:
             self._shown = None
@@ -199,17 +273,25 @@ class Tree:
             if each is common:
                 break
             each.shown, each.left = False, seq
+            self._unpaired -= not each.is_paired
             gone += _ids(each)
         self.message_ids.difference_update(gone)
         hidden = count - len(self.message_ids)
         for each in reversed(fresh):
             each.shown = True
+            self._unpaired += not each.is_paired
             self._link(each)
             self.message_ids.update(_ids(each))
             self._by_id.update((message_id, each) for message_id in _ids(each))
             self._by_call.update((call.id, each) for call in each.message.tool_calls)
         self._tail, self._shown = node, None
         return hidden + len(self.message_ids) - (count - hidden)
+
+
+def open_calls_at(node: Node | None) -> tuple[ToolCall, ...]:
+    """The unanswered calls of the last message that made any, on the path to this node."""
+    calling = None if node is None else node.calling
+    return () if calling is None else calling.open_calls
 
 
 def messages_of(nodes: list[Node]) -> list[Message]:

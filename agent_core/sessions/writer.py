@@ -1,15 +1,16 @@
 """The one writer of a lease.
 
 Everybody who writes under a lease appends through it, all lanes of a run too. So writes go one after another, each on
-the head that the write before has left. And memory changes only after the disk: `stored` is called when the entries are
-on disk.
+the head that the write before has left. And memory changes only after the disk: the fold takes in what is on disk, and
+then `stored` is called.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent_core.errors import RunError
-from agent_core.sessions.entries import Entry
+from agent_core.sessions.entries import Addition
+from agent_core.sessions.folds import Fold
 from agent_core.sessions.kinds import StartedBody
 from agent_core.sessions.store import Lease, Store
 
@@ -22,31 +23,45 @@ def _nothing() -> None:
 
 
 class Writer:
-    """Appends under a lease. `entries` are the session's entries when the lease was acquired. `titled` says that a
-    person has named the session since."""
+    """Appends under a lease. `fold` takes in all that is appended; it stands at the lease's head."""
 
-    def __init__(self, store: Store, lease: Lease, entries: Sequence[Entry] = ()) -> None:
+    def __init__(self, store: Store, lease: Lease, fold: Fold | None = None) -> None:
         self.lease = lease
-        self.entries = entries
-        self.titled = False
         self.before_calls: Callable[[], Awaitable[None]] | None = None
+        self._fold = fold
         self._store = store
-        self._deferred: list[Entry] = []
+        self._deferred: list[Addition] = []
         self._turn = asyncio.Lock()
 
-    def defer(self, *entries: Entry) -> None:
-        """Store these entries with the next append, in front of its own."""
-        self._deferred += entries
+    @property
+    def fold(self) -> Fold:
+        """How the session stands. Raises RuntimeError where nobody wanted to know."""
+        if self._fold is None:
+            raise RuntimeError("the session was acquired without being read")
+        return self._fold
 
-    async def append(self, *entries: Entry, release: bool = False) -> None:
+    def rest(self) -> Fold | None:
+        """The fold, with its mark. From now on it takes nothing in. None if a write is still under way, or has failed
+        to be taken in: then nobody knows how the session stands."""
+        fold, self._fold = self._fold, None
+        if fold is None or self._turn.locked() or fold.head != self.lease.head:
+            return None
+        fold.mark = self.lease.mark
+        return fold
+
+    def defer(self, *additions: Addition) -> None:
+        """Store these entries with the next append, in front of its own."""
+        self._deferred += additions
+
+    async def append(self, *additions: Addition, release: bool = False) -> None:
         """Append the entries, as `write` does. Without entries it does nothing, unless some were deferred or `release`
         is set."""
-        if entries or self._deferred or release:
-            await self.write(lambda: entries, release=release)
+        if additions or self._deferred or release:
+            await self.write(lambda: additions, release=release)
 
     async def write(
         self,
-        compose: Callable[[], Sequence[Entry]],
+        compose: Callable[[], Sequence[Addition]],
         stored: Callable[[], None] = _nothing,
         *,
         release: bool = False,
@@ -54,8 +69,8 @@ class Writer:
         """Append entries behind the deferred ones. With `release`, release the session in the same step.
 
         - compose: makes the entries, after all writes before are done
-        - stored: called when the entries are on disk, and before the next write begins; also if the caller no longer
-          waits
+        - stored: called when the entries are on disk and in the fold, and before the next write begins; also if the
+          caller no longer waits
         - `before_calls`, if set, is awaited before calls are stored as started; if it raises, the write fails
 
         Raises RunError: `worker_lost`, or `store_unavailable` for all other failures of the store and for silence of
@@ -73,13 +88,18 @@ class Writer:
         except Exception as error:
             raise RunError("store_unavailable", detail=type(error).__name__) from error
 
-    async def _write(self, compose: Callable[[], Sequence[Entry]], stored: Callable[[], None], release: bool) -> None:
-        entries = compose()
-        if self.before_calls is not None and any(entry.kind == StartedBody.kind for entry in entries):
+    async def _write(
+        self, compose: Callable[[], Sequence[Addition]], stored: Callable[[], None], release: bool
+    ) -> None:
+        additions = compose()
+        if self.before_calls is not None and any(each.entry.kind == StartedBody.kind for each in additions):
             await self.before_calls()
         deferred = len(self._deferred)
-        await self._store.append(self.lease, (*self._deferred, *entries), release=release)
+        additions = (*self._deferred, *additions)
+        await self._store.append(self.lease, [each.entry for each in additions], release=release)
         del self._deferred[:deferred]
+        if self._fold is not None:
+            self._fold.add(additions)
         stored()
 
     def _written(self, task: "asyncio.Task[None]") -> None:

@@ -17,7 +17,7 @@ from agent_core.pairing import result_of
 from agent_core.run_input import RunInput
 from agent_core.sessions.copies.fork import fork_entries
 from agent_core.sessions.copies.portable import export_lines, import_entries
-from agent_core.sessions.entries import Entry, body_of
+from agent_core.sessions.entries import Addition, Entry, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.kinds import MessageBody
 from agent_core.tools.base import ToolSpec
@@ -217,9 +217,9 @@ async def test_a_used_approval_does_not_count_in_a_restored_snapshot() -> None:
                 copy = engine.session("u", f"copy{number}{rewinding}")
                 await copy.restore(snapshot)
                 if rewinding:
-                    async with engine._runner.writing(copy.key, "later") as writer:
-                        asking = next(m.id for m in history_of(writer.entries, "a").messages if m.tool_calls)
-                        await writer.append(rewound_entry("later", "a", asking))
+                    async with engine._runner.writing(copy.key, "later", of=("a", "root")) as writer:
+                        asking = next(m.id for m in writer.fold.history.messages if m.tool_calls)
+                        await writer.append(Addition(rewound_entry("later", "a", asking)))
                 ended = await copy.call(world.agent, RunInput(messages=(user("u1"),), answers=yes.answers))
                 assert ended.interrupts == ()
                 again = await copy.snapshot()

@@ -19,20 +19,21 @@ from agent_core.pairing import paired
 from agent_core.react.lane import Lane
 from agent_core.react.scope import Nowhere
 from agent_core.run import Run
+from agent_core.sessions import folds as folds_module
 from agent_core.sessions import leases as leases_module
 from agent_core.sessions import writer as writer_module
 from agent_core.sessions.entries import Entry
-from agent_core.sessions.history import history_of
+from agent_core.sessions.history import history_of, take_all
 from agent_core.sessions.in_memory import InMemoryStore
-from agent_core.sessions.standing import History
-from agent_core.sessions.store import Lease, LeaseLost
+from agent_core.sessions.standing import Standing
+from agent_core.sessions.store import Lease, LeaseLost, Mark, Opened
 from tests.agent_core.react.agents import add
 from tests.app.doubles import until
 from tests.doubles import Collected, ScriptedModel, calls, events_of, kinds, says
 from tests.entries import message_entry
 
 KEY = SessionKey(user_id="u", session_id="s")
-PLACES = [("acquire", 1), ("load", 1), *(("append", nth) for nth in range(1, 5))]
+PLACES = [("open", 1), *(("append", nth) for nth in range(1, 5))]
 
 
 class FailingStore(InMemoryStore):
@@ -52,13 +53,9 @@ class FailingStore(InMemoryStore):
                 else:
                     raise self.error
 
-    async def acquire(self, key: SessionKey, owner: str) -> Lease:
-        await self._use("acquire")
-        return await super().acquire(key, owner)
-
-    async def load(self, key: SessionKey) -> Sequence[Entry]:
-        await self._use("load")
-        return await super().load(key)
+    async def open(self, key: SessionKey, owner: str, known: Mark | None = None) -> Opened:
+        await self._use("open")
+        return await super().open(key, owner, known)
 
     async def append(self, lease: Lease, entries: Sequence[Entry], *, release: bool = False) -> None:
         await self._use("append")
@@ -92,9 +89,9 @@ def check_ended(events: Sequence[Event], engine: Engine) -> AgentEnd | RunFailed
 async def test_a_store_that_fails_anywhere_is_one_terminal_event(
     method: str, nth: int, error: BaseException | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner_module, "SAVING", 0.05)
-    monkeypatch.setattr(leases_module, "SAVING", 0.05)
-    monkeypatch.setattr(writer_module, "SAVING", 0.05)
+    if error is None:  # else a slow machine would be taken for a silent store
+        for module in (runner_module, leases_module, writer_module):
+            monkeypatch.setattr(module, "SAVING", 0.05)
     store = FailingStore(method, nth, error)
     async with Engine(store=store) as engine:
         end = check_ended(await events_of(engine, adding(), "1+1?"), engine)
@@ -104,7 +101,8 @@ async def test_a_store_that_fails_anywhere_is_one_terminal_event(
         if isinstance(error, LeaseLost):
             assert end.code == "worker_lost"
         assert "secret" not in end.message
-        assert store.released == (0 if method == "acquire" else 1)
+        assert store.released == (0 if method == "open" else 1)
+        monkeypatch.undo()
         again = check_ended(await events_of(engine, adding(), "and now?"), engine)
         assert isinstance(again, AgentEnd), "the session goes on"
         messages = history_of(await store.load(KEY), "a").messages
@@ -152,7 +150,7 @@ async def test_a_session_that_cannot_be_moved_out_of_memory_is_given_free() -> N
 
 
 async def test_a_stop_ends_the_wait_for_a_store_that_is_silent() -> None:
-    store = FailingStore("load", 1, None)
+    store = FailingStore("open", 1, None)
     async with Engine(store=store) as engine:
         running = asyncio.create_task(events_of(engine, adding(), "go"))
         await until(lambda: store.left == 0)
@@ -177,16 +175,16 @@ async def test_a_stop_ends_the_reading_of_a_long_session(monkeypatch: pytest.Mon
     """The thread goes on reading, and nobody waits for it."""
     reading, go = threading.Event(), threading.Event()
 
-    def slowly(entries: Sequence[Entry], agent: str, lane: str) -> History:
+    def slowly(standing: Standing, entries: Sequence[Entry]) -> Standing:
         reading.set()
         assert go.wait(10)
-        return history_of(entries, agent)
+        return take_all(standing, entries)
 
     async with Engine() as engine:
         said = [message_entry("r", "a", Message(id=f"u{n}", role="user", content="x" * 1_000)) for n in range(1_000)]
         await engine.sessions.fill(SessionKey(user_id="u", session_id="s"), said)
         with monkeypatch.context() as patched:
-            patched.setattr(runner_module, "history_of", slowly)
+            patched.setattr(folds_module, "take_all", slowly)
             run = engine.admit(adding(), "go", user_id="u", session_id="s")
             task = engine.start(run, Nowhere())
             assert await asyncio.to_thread(reading.wait, 10)

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_core.names import SessionKey
 from agent_core.sessions.entries import Entry
 from agent_core.sessions.records import Records
-from agent_core.sessions.store import Cancel, Lease, Store
+from agent_core.sessions.store import Cancel, Lease, Mark, Opened, Read, Store
 from agent_core.stored import Page, SessionInfo
 from tests.agent_core.sessions.sql.sqlite_stores import opened
 
@@ -30,7 +30,7 @@ class Steps(list[str]):
 class RecordingStore:
     """Another store, watched.
 
-    `steps` has `acquire`, `load` and so on when they begin and `acquired`, `loaded` and so on when they are done; an
+    `steps` has `open`, `load` and so on when they begin and `opened`, `loaded` and so on when they are done; an
     append is `append run,message` with the kinds of its entries. `holds` has an event for each step that is to wait
     until it is set; `failing` those that raise.
     """
@@ -62,6 +62,15 @@ class RecordingStore:
         lease = await self.inner.acquire(key, owner)
         await self._step("acquired")
         return lease
+
+    async def open(self, key: SessionKey, owner: str, known: Mark | None = None) -> Opened | None:
+        await self._step("open")
+        opened = await self.inner.open(key, owner, known)
+        await self._step("opened")
+        return opened
+
+    async def read(self, key: SessionKey, known: Mark | None = None) -> Read:
+        return await self.inner.read(key, known)
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:
         await self._step("load")

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from agent_core import Agent, Engine, tool
 from agent_core.events import AgentEnd
-from agent_core.sessions.entries import Entry
+from agent_core.sessions.entries import Addition, Entry
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.sql.database_file import DATABASE
@@ -93,13 +93,13 @@ async def test_an_append_is_carried_to_its_end_though_its_waiter_is_cancelled() 
     assert lease is not None
     writer, done = Writer(store, lease), list[str]()
     go_on = store.hold("append message")
-    waiter = asyncio.create_task(writer.write(lambda: [entry(1)], lambda: done.append("first")))
+    waiter = asyncio.create_task(writer.write(lambda: [Addition(entry(1))], lambda: done.append("first")))
     await until(lambda: "append message" in store.steps)
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiter
     second = asyncio.create_task(
-        writer.write(lambda: [titled_entry("r", f"behind {len(done)}")], lambda: done.append("second"))
+        writer.write(lambda: [Addition(titled_entry("r", f"behind {len(done)}"))], lambda: done.append("second"))
     )
     await asyncio.sleep(0)
     assert "append titled" not in store.steps, "it waits for the one that nobody waits for"

@@ -16,7 +16,7 @@ from agent_core.messages import Message, ToolCall
 from agent_core.names import SessionKey
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Entry, entry_of
-from agent_core.sessions.history import history_of
+from agent_core.sessions.history import history_of, take_all
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.kinds import AnsweredBody, AskedBody, Body, EndBody, MessageBody, RunBody
 from tests.app.doubles import until
@@ -195,19 +195,19 @@ async def test_a_title_that_a_person_gives_while_a_run_begins_is_not_overwritten
     def read(*about: Any) -> Any:
         reading.set()
         go_on.wait(10)
-        return history_of(*about)
+        return take_all(*about)
 
-    monkeypatch.setattr("agent_core.runner.history_of", read)
+    monkeypatch.setattr("agent_core.sessions.folds.take_all", read)
     long = Message(id="m", role="user", content="x" * (SMALL + 1))
     async with Engine() as engine:
         await engine.observe(Agent("a", ScriptedModel([says("hi")])), [long], user_id="u", session_id="s")
+        engine._runner.histories.folds.forget(KEY)
         given = RunInput(messages=(Message(id="u1", role="user", content="a cut title"),))
         run = asyncio.create_task(events_of(engine, Agent("a", ScriptedModel([says("hi")])), given))
         await until(reading.is_set)
         renaming = asyncio.create_task(engine.sessions.rename(KEY, "Mine"))
-        await renaming
         go_on.set()
-        assert renaming.result() is True
+        assert await renaming is True
         assert isinstance((await run)[-1], AgentEnd)
         info = await engine.store.find(KEY)
         assert info is not None

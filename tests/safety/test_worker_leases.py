@@ -5,13 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec import MsgspecError
 
+from agent_core.aside import Aside
 from agent_core.errors import RunError
+from agent_core.histories import Histories
 from agent_core.names import SessionKey
+from agent_core.sessions.entries import Entry
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
 from agent_core.sessions.store import Cancel, LeaseLost
+from tests.agent_core.sessions.stores import fill
 from tests.app.doubles import until
 from tests.safety.recording import KEY, Clock, RecordingStore, Steps, sqlite, stop_clock_of
 
@@ -112,13 +117,15 @@ async def test_a_lease_is_released_where_its_opening_is_cancelled(tmp_path: Path
     store = RecordingStore(await sqlite(tmp_path))
     leases = Leases(store, "a")
     await store.renew("a")
-    store.hold("load")
+    go_on = store.hold("opened")
     opening = asyncio.create_task(leases.open(KEY, wait=0))
-    await until(lambda: "load" in store.steps)
+    await until(lambda: "opened" in store.steps)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    assert store.steps.in_order("acquired", "load", "release", "released")
+    go_on.set()
+    await leases.aclose()
+    assert store.steps.in_order("opened", "release", "released")
     assert await store.inner.acquire(KEY, "b") is not None, "another worker need not wait"
     await store.aclose()
 
@@ -126,9 +133,9 @@ async def test_a_lease_is_released_where_its_opening_is_cancelled(tmp_path: Path
 async def test_a_lease_is_released_where_its_session_cannot_be_read(tmp_path: Path) -> None:
     store = RecordingStore(await sqlite(tmp_path))
     await store.renew("a")
-    store.failing["load"] = RunError("store_unavailable")
-    with pytest.raises(RunError):
-        await Leases(store, "a").open(KEY, wait=0)
+    await fill(store, KEY, Entry(run_id="r", kind="message", body=b"no body"))
+    with pytest.raises(MsgspecError):
+        await Histories(store, Aside()).open(Leases(store, "a"), KEY, ("a", "root"), wait=0)
     assert await store.inner.acquire(KEY, "b") is not None
     await store.aclose()
 
@@ -136,22 +143,22 @@ async def test_a_lease_is_released_where_its_session_cannot_be_read(tmp_path: Pa
 async def test_a_late_acquisition_is_released_before_the_session_is_acquired_anew() -> None:
     store = RecordingStore(InMemoryStore())
     leases = Leases(store, "w")
-    go_on = store.hold("acquired")
+    go_on = store.hold("opened")
     opening = asyncio.create_task(leases.open(KEY, wait=1))
-    await until(lambda: "acquired" in store.steps)
+    await until(lambda: "opened" in store.steps)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
     again = asyncio.create_task(leases.open(KEY, wait=1))
     other = asyncio.create_task(leases.open(SessionKey(user_id="u", session_id="other"), wait=1))
-    await until(lambda: store.steps.count("acquire") == 2)
-    assert store.steps == Steps(["acquire", "acquired", "acquire", "acquired"]), "only the other session is acquired"
+    await until(lambda: store.steps.count("open") == 2)
+    assert store.steps == Steps(["open", "opened", "open", "opened"]), "only the other session is acquired"
     go_on.set()
-    writer = await again
-    assert store.steps.index("released") < len(store.steps) - 1 - store.steps[::-1].index("acquire")
-    await writer.append()
+    lease = (await again).lease
+    assert store.steps.index("released") < len(store.steps) - 1 - store.steps[::-1].index("open")
+    await leases.writer(lease).append()
     await leases.release((await other).lease)
-    await leases.release(writer.lease)
+    await leases.release(lease)
     await leases.aclose()
 
 
@@ -159,9 +166,9 @@ async def test_signing_off_waits_for_what_is_still_being_released() -> None:
     store = RecordingStore(InMemoryStore())
     heart = Heartbeat(store, "w", LEASE, busy=lambda: False, cancel=lambda _: None, lost=lambda: None)
     leases = Leases(store, "w", heart)
-    go_on = store.hold("acquired")
+    go_on = store.hold("opened")
     opening = asyncio.create_task(leases.open(KEY, wait=1))
-    await until(lambda: "acquired" in store.steps)
+    await until(lambda: "opened" in store.steps)
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
@@ -169,4 +176,4 @@ async def test_signing_off_waits_for_what_is_still_being_released() -> None:
     await asyncio.sleep(0)
     go_on.set()
     await closing
-    assert store.steps.in_order("acquired", "release", "released", "retire")
+    assert store.steps.in_order("opened", "release", "released", "retire")

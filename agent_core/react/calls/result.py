@@ -1,7 +1,5 @@
 """What came of calls: stored first, and then told."""
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
 from agent_core.edits import told_edit, with_edit
@@ -14,7 +12,7 @@ from agent_core.pairing import result_of
 from agent_core.react.calls.tool_call import Outcome, not_kept
 from agent_core.react.changes import StateChange, StateEdit, change_by
 from agent_core.react.lane import Lane
-from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.entries import Addition, now_ms
 from agent_core.sessions.kinds import AskedBody
 from agent_core.tools.base import Pending
 
@@ -26,11 +24,11 @@ async def store_outcome(lane: Lane, reply_id: str, call: ToolCall, outcome: Outc
     """Store the result together with its change of the state. Then tell both."""
     composed: list[tuple[StateChange | None, Message]] = []
 
-    def compose() -> list[Entry]:
+    def compose() -> list[Addition]:
         change, kept = _change(lane, outcome)
         result = make_result(lane, reply_id, call, kept)
         composed.append((change, result))
-        return [*_state_entries(lane, change), *lane.entries_of(result)]
+        return [*_state_entries(lane, change), *lane.results_of(result)]
 
     def stored() -> None:
         [(change, result)] = composed
@@ -51,7 +49,7 @@ def _change(lane: Lane, outcome: Outcome) -> tuple[StateChange | None, Outcome]:
         return None, not_kept(error)
 
 
-def _state_entries(lane: Lane, change: StateChange | None) -> list[Entry]:
+def _state_entries(lane: Lane, change: StateChange | None) -> list[Addition]:
     return [] if change is None else [lane.entry(change.body)]
 
 
@@ -94,14 +92,13 @@ async def store_wait(lane: Lane, call: ToolCall, pending: Pending, edit: StateEd
     )
     changes: list[StateChange] = []
 
-    def compose() -> list[Entry]:
+    def compose() -> list[Addition]:
         change, _ = _change(lane, Outcome("ok", pending, edit))
         if change is not None:
             changes.append(change)
         return [*_state_entries(lane, change), lane.entry(AskedBody(agent=lane.agent.name, interrupt=interrupt))]
 
     def stored() -> None:
-        lane.history.asked[call.id] = interrupt
         for change in changes:
             lane.changed(change)
 
@@ -112,23 +109,19 @@ async def answer(lane: Lane, result: Message, *, reply_id: str = "") -> None:
     """Store a result, then tell it: so a result that a client has seen is never lost."""
     told: list[Message] = []
 
-    def compose() -> list[Entry]:
+    def compose() -> list[Addition]:
         told.append(watched(lane, result, reply_id))
-        return lane.entries_of(*told)
+        return lane.results_of(*told)
 
     await lane.write(compose, lambda: tell(lane, told[0], reply_id))
 
 
-def tell(lane: Lane, result: Message, reply_id: str = "", *, add: Callable[[Message], None] | None = None) -> None:
-    """Tell a stored result, and in front of it how a person has edited the call's arguments.
-
-    The history gets the result here (by `add`, else by the lane), together with its event. Earlier, a reader's snapshot
-    would hold a result whose event it gets next.
-    """
+def tell(lane: Lane, result: Message, reply_id: str = "") -> None:
+    """Tell a stored result, and in front of it how a person has edited the call's arguments."""
     edit = told_edit(result)
     if edit is not None:
         lane.emit(Custom, reply_id=reply_id, **edit)
-    (add or lane.add)(result)
+    lane.untold.discard(result.id)
     lane.emit(
         ToolResultEnd,
         reply_id=reply_id,

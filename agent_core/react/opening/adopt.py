@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from agent_core.messages import Message, ToolCall
 from agent_core.pairing import result_of
-from agent_core.react.opening.align import RULES
 from agent_core.react.opening.request import Intake
+from agent_core.sessions.tree import RULES
 from agent_core.shortened import shows
 
 CUT_TITLE = 60

@@ -26,21 +26,19 @@ All of this is linear in the messages of both sides. It must stay so: a transcri
 comes with each request. Hence the tables by id (`where`) and the bisection.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
 
 from agent_core.messages import Message, ToolCall
 from agent_core.sessions.standing import History
-from agent_core.sessions.tree import Node, messages_of
+from agent_core.sessions.tree import RULES, Node, open_calls_at
 from agent_core.shortened import shows
 
-RULES = frozenset({"system", "developer"})
-"""Roles of messages that are no part of the conversation's turns."""
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A known message of the request, at the index `at`: a step of the path, or a result of one. `by_text`: only its
     text tells."""
 
@@ -54,8 +52,8 @@ class Place:
 class Placing:
     """What a request says of the history.
 
-    - path: the history as the client shows it. Where its last known message was rewound away, this is the path to that
-      message, and `hidden` is set
+    - end: the end of the path that the client shows. Where its last known message was rewound away, it is that message,
+      and `hidden` is set
     - places: the known messages, in the order of the request
     - furthest: the last of them behind the beginning of the first question, if any
     - news: the user's new messages in order, each with its index
@@ -67,7 +65,7 @@ class Placing:
     - ignored: the user's messages that are passed over, each with its index
     """
 
-    path: list[Node]
+    end: Node | None
     hidden: bool = False
     places: list[Place] = field(default_factory=list)
     furthest: Place | None = None
@@ -81,31 +79,39 @@ class Placing:
     ignored: list[tuple[int, Message]] = field(default_factory=list)
 
     @property
-    def messages(self) -> list[Message]:
-        """The path's messages."""
-        return messages_of(self.path)
-
-    @property
     def last(self) -> Place | None:
         """The known message that the request ends on."""
         return self.places[-1] if self.places else None
 
+    @property
+    def path(self) -> Iterator[Node]:
+        """The path, from its end."""
+        node = self.end
+        while node is not None:
+            yield node
+            node = node.parent
+
     def behind(self, node: Node) -> list[Node]:
-        """What stands behind the node on the path. Empty if the node is not on it."""
-        if node not in self.path:
-            return []
-        return self.path[self.path.index(node) + 1 :]
+        """What stands behind the node on the path, from the end. Empty if the node is not on it."""
+        found: list[Node] = []
+        for each in self.path:
+            if each is node:
+                return found
+            if each.step < node.step:
+                break
+            found.append(each)
+        return []
 
 
 def place(
     history: History,
     messages: Sequence[Message],
-    clients: Callable[[Sequence[Message]], tuple[ToolCall, ...]],
+    clients: Callable[[Sequence[ToolCall]], tuple[ToolCall, ...]],
     *,
     own_ids: bool = True,
     question: Node | None = None,
 ) -> Placing:
-    """Place the messages. `clients` finds the calls that wait for the client at the end of a conversation.
+    """Place the messages. `clients` tells which of the open calls at the end of the conversation wait for the client.
 
     Without `own_ids`, the messages' ids are not the client's and say nothing. `question` is the question that is known
     to come again: then nothing that the user says is new.
@@ -121,66 +127,71 @@ class _Placer:
         self.own_ids = own_ids
         self.question = question
         self.known: dict[int, Place] = {}
+        self.shown_again: frozenset[int] | None = None  # the nodes of a hidden path, if the client shows one
         self.answering: set[int] = set()  # the client's answers
         self.again = _said_again(messages) if own_ids else {}
         self.users = [at for at, each in enumerate(messages) if each.role == "user" and at not in self.again]
 
-    def place(self, clients: Callable[[Sequence[Message]], tuple[ToolCall, ...]]) -> Placing:
-        for at, message in enumerate(self.messages):
-            node = self._known(message) if at not in self.again else None
-            if node is not None:
-                self.known[at] = Place(at, node, message)
-        ends = [at for at, each in self.known.items() if each.message.role != "tool"]
-        path, hidden = self._path(ends)
-        if hidden:
-            self._show(path)
-        found = Placing(path=path, hidden=hidden)
-        found.waiting = clients(found.messages)
+    def place(self, clients: Callable[[Sequence[ToolCall]], tuple[ToolCall, ...]]) -> Placing:
+        self._place_by_id()
+        found = Placing(end=self.tree.tail)
+        last = self._shown_last()
+        if last is not None and not last.shown:
+            found.end, found.hidden = last, True
+            self._show(self.tree.nodes(last))
+        found.waiting = clients(open_calls_at(found.end))
         self._take_results(found)
         by_id = bool(self.known)
-        where = {id(node): step for step, node in enumerate(path)}
-        self._place_by_text(path, where, by_id)
-        found.places = [self.known[at] for at in sorted(self.known)]
+        self._place_by_text(found, by_id)
+        found.places = sorted(self.known.values(), key=_at)
         found.rules = [(at, each) for at, each in enumerate(self.messages) if each.role in RULES]
-        found.furthest = self._furthest(found.places, path, where)
+        found.furthest = next((each for each in reversed(found.places) if self._step(each.node, asked=True) >= 0), None)
         self._take_new(found, by_id)
         self._find_edit(found)
         return found
 
-    def _known(self, message: Message) -> Node | None:
-        """The node that the message's id names; for an answer also the one that its calls name."""
-        if message.role == "user" and self.own_ids:
-            node = self.tree.find(message.id)
-            return node if node is not None and node.message.id == message.id and node.message.role == "user" else None
-        if message.role == "assistant":
-            node = self.tree.find(message.id) if self.own_ids else None
-            if node is not None and node.message.id == message.id and node.message.role == "assistant":
-                return node
-            calls = (self.tree.find_call(call.id) for call in message.tool_calls)
-            return next((node for node in calls if node is not None), None)
-        return None
+    def _place_by_id(self) -> None:
+        """Place the messages of the user and the model whose ids tell, and the answers whose calls do. Nearly all
+        messages of a long conversation are placed here, so this does little for each."""
+        known, again, find = self.known, self.again, self.tree.find if self.own_ids else _nobody
+        for at, message in enumerate(self.messages):
+            role = message.role
+            if (role == "user" or role == "assistant") and at not in again:
+                node = find(message.id)
+                if node is None or node.message.role != role or node.message.id != message.id:
+                    node = self._of_calls(message)
+                if node is not None:
+                    known[at] = Place(at, node, message)
 
-    def _path(self, ends: Sequence[int]) -> tuple[list[Node], bool]:
-        """The path that the client shows, and whether it is a hidden one."""
-        shown = self.tree.nodes()
-        first = next((step for step, node in enumerate(shown) if node.asks), len(shown))
-        opening = {id(node) for node in shown[:first]}
-        last = next((self.known[at].node for at in reversed(ends) if id(self.known[at].node) not in opening), None)
-        if last is None or last.shown:
-            return shown, False
-        return self.tree.nodes(last), True
+    def _of_calls(self, message: Message) -> Node | None:
+        calls = (self.tree.find_call(call.id) for call in message.tool_calls) if message.role == "assistant" else ()
+        return next((node for node in calls if node is not None), None)
+
+    def _shown_last(self) -> Node | None:
+        """The last message that the client shows, behind what is in front of the first question."""
+        ends = reversed(self.known.values())  # they were placed in order, and no results yet
+        return next((each.node for each in ends if each.node.asked or not each.node.shown), None)
 
     def _show(self, path: list[Node]) -> None:
         """The path is shown again: of two versions of a message its own counts now."""
+        self.shown_again = frozenset(map(id, path))
         versions = {node.message.id: node for node in path}
         for at, each in self.known.items():
             node = versions.get(each.message.id)
             if node is not None and node.message.role == each.message.role:
                 self.known[at] = Place(at, node, each.message)
 
+    def _step(self, node: Node, *, asked: bool = False) -> int:
+        """The node's place on the path, -1 if it is not on it. With `asked`, only behind the first question's
+        beginning."""
+        on = node.shown if self.shown_again is None else id(node) in self.shown_again
+        return node.step if on and (node.asked or not asked) else -1
+
     def _take_results(self, found: Placing) -> None:
         """Take the tool messages. Two kinds count: an answer to a call that waits for the client; and a result that we
         have, if it stands behind its call with only results between."""
+        if not any(message.role == "tool" for message in self.messages):
+            return
         waiting = {call.id for call in found.waiting}
         asking: Node | None = None
         for at, message in enumerate(self.messages):
@@ -203,7 +214,7 @@ class _Placer:
                 else:
                     found.answered = True
 
-    def _place_by_text(self, path: list[Node], where: dict[int, int], by_id: bool) -> None:
+    def _place_by_text(self, found: Placing, by_id: bool) -> None:
         """Place the user messages whose ids say nothing. See the top of this file."""
         run = self._closing_run()
         if self.question is not None:
@@ -214,29 +225,34 @@ class _Placer:
             again = min((at for at in run if self.messages[at].text.strip() == text), default=None)
             if asked is not None and again is not None:
                 self.known[again] = Place(again, asked, self.messages[again], by_text=True)
-        steps: dict[str, list[int]] = {}
-        for step, node in enumerate(path):
+        if any(at not in self.known and at not in run for at in self.users):
+            self._fit_texts(found, run)
+
+    def _fit_texts(self, found: Placing, run: Collection[int]) -> None:
+        asks: dict[str, list[Node]] = {}  # from the last to the first
+        for node in found.path:
             if node.asks:
-                steps.setdefault(node.message.text.strip(), []).append(step)
-        floors = self._floors(where)
-        ceiling = len(path)
+                asks.setdefault(node.message.text.strip(), []).append(node)
+        floors = self._floors()
+        ceiling = 0 if found.end is None else found.end.step + 1
         for at in range(len(self.messages) - 1, -1, -1):
             if at in self.known:
-                ceiling = min(ceiling, where.get(id(self.known[at].node), ceiling))
+                step = self._step(self.known[at].node)
+                ceiling = min(ceiling, step) if step >= 0 else ceiling
             elif self.messages[at].role == "user" and at not in run and at not in self.again:
-                fitting = steps.get(self.messages[at].text.strip(), [])
-                fit = bisect_left(fitting, ceiling) - 1
-                if fit >= 0 and fitting[fit] > floors[at]:
-                    ceiling = fitting[fit]
-                    self.known[at] = Place(at, path[ceiling], self.messages[at], by_text=True)
+                fitting = asks.get(self.messages[at].text.strip(), [])
+                fit = bisect_right(fitting, -ceiling, key=lambda node: -node.step)
+                if fit < len(fitting) and fitting[fit].step > floors[at]:
+                    ceiling = fitting[fit].step
+                    self.known[at] = Place(at, fitting[fit], self.messages[at], by_text=True)
 
-    def _floors(self, where: dict[int, int]) -> list[int]:
+    def _floors(self) -> list[int]:
         """For each message the step of the nearest known message in front of it, else -1."""
         floors, floor = [], -1
         for at in range(len(self.messages)):
             floors.append(floor)
-            if at in self.known:
-                floor = where.get(id(self.known[at].node), floor)
+            if at in self.known and (step := self._step(self.known[at].node)) >= 0:
+                floor = step
         return floors
 
     def _closing_run(self) -> frozenset[int]:
@@ -253,10 +269,6 @@ class _Placer:
         run = self.history.run
         return run is not None and run.status in ("", "failed")
 
-    def _furthest(self, places: list[Place], path: list[Node], where: dict[int, int]) -> Place | None:
-        first = next((step for step, node in enumerate(path) if node.asks), len(path))
-        return next((each for each in reversed(places) if where.get(id(each.node), -1) >= first), None)
-
     def _take_new(self, found: Placing, by_id: bool) -> None:
         """Collect what the user and other agents have said behind all that is known."""
         behind = found.furthest.at if found.furthest is not None else -1
@@ -265,8 +277,9 @@ class _Placer:
             behind = max(behind, said[-1] if said else -1)
         last = self.users[-1] if self.users else -1
         others = self.history.others if self.own_ids else {}
-        for at, message in enumerate(self.messages):
-            if at in self.known or message.role not in ("user", "assistant"):
+        for at in [at for at in range(len(self.messages)) if at not in self.known]:
+            message = self.messages[at]
+            if message.role not in ("user", "assistant"):
                 continue
             theirs = others.get(message.id)
             if at in self.again:
@@ -282,7 +295,9 @@ class _Placer:
     def _find_edit(self, found: Placing) -> None:
         end = max([*self.known, *self.answering, *(at for at, _ in found.news)], default=-1)
         for each in found.places:
-            if each.by_text or each.message.role != "user" or shows(each.message, each.node.message):
+            if each.by_text or each.message.role != "user" or each.message.content == each.node.message.content:
+                continue
+            if shows(each.message, each.node.message):
                 continue
             if each.at == end:
                 found.edit = each
@@ -297,8 +312,17 @@ def _words_of(message: Message) -> list[Message]:
     return [Message(id=message.id, role="assistant", content=message.text)] if message.text else []
 
 
+def _nobody(message_id: str) -> None:  # the signature of `Tree.find`
+    """No id tells anything."""
+
+
+_at = itemgetter(0)
+
+
 def _said_again(messages: Sequence[Message]) -> dict[int, int]:
     """The user messages whose id came before in the request, each with the index of the first one. The first counts."""
+    if len({message.id for message in messages}) == len(messages):
+        return {}
     first: dict[str, int] = {}
     places = ((at, first.setdefault(each.id, at)) for at, each in enumerate(messages))
     return {at: before for at, before in places if before != at and messages[at].role == "user"}

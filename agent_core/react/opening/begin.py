@@ -21,11 +21,11 @@ from agent_core.react.opening.client_calls import answered, waiting_for_client
 from agent_core.react.opening.decisions import Decided, decided, settled
 from agent_core.react.opening.report import tell_opening, tell_what_there_is
 from agent_core.react.opening.request import Circumstances, Intake, read_request
-from agent_core.sessions.entries import entry_of, now_ms, weight_of
+from agent_core.sessions.entries import Addition, addition_of, now_ms, weight_of
 from agent_core.sessions.history import state_since
 from agent_core.sessions.kinds import EndBody, MessageBody, RewoundBody, RunBody, TitledBody
 from agent_core.sessions.state import copy_of
-from agent_core.sessions.tree import Node, messages_of
+from agent_core.sessions.tree import Node, open_calls_at
 
 READING = 100
 """Work (`Aside`) of looking at one message of the history or the request."""
@@ -38,41 +38,42 @@ async def begin(lane: Lane) -> RunStatus | None:
     `act_again`. Raises InvalidRequest for an answer that cannot be used, before anything is stored.
     """
     placing = await _placing(lane)
-    answers = decided(lane, lane.history.pending_in(placing.messages))
+    answers = decided(lane, lane.history.pending_of(open_calls_at(placing.end)))
     intake = _intake(lane, placing, answers)
     if intake.told:
         return tell_what_there_is(lane, intake, answers)
-    messages = _path(lane, placing, intake)
+    calls = open_calls_at(placing.end if intake.rewind is None else lane.history.tree.find(intake.rewind))
     results = [
-        *settled(lane, messages, answers, said=intake.says),
-        *answered(_clients(lane, messages), intake.answers, lane.history.message_ids, said=intake.says),
+        *settled(lane, calls, answers, said=intake.says),
+        *answered(_clients(lane, calls), intake.answers, lane.history.message_ids, said=intake.says),
     ]
     acted = () if intake.opens else lane.history.turn.acted
     if acted:
         await lane.scope.aside(READING * len(acted), lane.watch_over, acted)
     results, said, trips = _watch(lane, results, _with_ids_of_their_own(lane, intake), opens=intake.opens)
     had_state = lane.history.state not in (None, {})
-    await _store(lane, intake, answers, results, said)
     ours = [each for each in results if each.tool_call_id not in intake.answers]
+    lane.untold.update(each.id for each in ours)
+    await _store(lane, intake, answers, results, said)
     tell_opening(lane, intake, ours, answers, had_state=had_state)
     for trip in trips:
         lane.tripped(trip)
     return None
 
 
-def _clients(lane: Lane, messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    return waiting_for_client(messages, lane.tools, lane.history.not_the_clients)
+def _clients(lane: Lane, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    return waiting_for_client(calls, lane.tools, lane.history.not_the_clients)
 
 
 async def _placing(lane: Lane) -> Placing:
     if lane.history.tree.empty:
-        return Placing(path=[])  # there is nothing to place anything in
+        return Placing(end=None)  # there is nothing to place anything in
     return await lane.scope.aside(
         READING * (len(lane.history.message_ids) + len(lane.input.messages)),
         place_messages,
         lane.history,
         lane.input.messages,
-        lambda messages: _clients(lane, messages),
+        lambda calls: _clients(lane, calls),
         own_ids=lane.input.own_ids,
         question=_question_again(lane),
     )
@@ -80,8 +81,9 @@ async def _placing(lane: Lane) -> Placing:
 
 def _question_again(lane: Lane) -> Node | None:
     """The last question, if the request is known to be the one that it came with."""
-    claim, asked, last = lane.input.claim, lane.history.question, lane.history.run
-    if not claim or asked is None or last is None:
+    claim, last = lane.input.claim, lane.history.run
+    asked = lane.history.question if claim else None
+    if asked is None or last is None:
         return None
     brought = lane.history.runs.get(asked.run_id)
     if brought is None or brought.claim != claim:
@@ -108,14 +110,6 @@ def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
         places=given.places,
     )
     return read_request(history, placing, around)
-
-
-def _path(lane: Lane, placing: Placing, intake: Intake) -> list[Message]:
-    """The messages that the run goes on from."""
-    if intake.rewind is None:
-        return placing.messages
-    node = lane.history.tree.find(intake.rewind)
-    return messages_of(lane.history.tree.nodes(node)) if node is not None else []
 
 
 def _with_ids_of_their_own(lane: Lane, intake: Intake) -> list[Message]:
@@ -154,13 +148,10 @@ def _watch(
 
 
 async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Message], said: list[Message]) -> None:
-    history, agent = lane.history, lane.agent.name
+    history, agent, given = lane.history, lane.agent.name, lane.input
     lost = EndBody(status="failed", code="worker_lost", at=now_ms(), unread=True)
-    entries = [entry_of(run_id, lost) for run_id in history.lost]
-    given = lane.input
     begun = RunBody(agent=agent, client=given.client, at=now_ms(), opens=intake.opens, claim=given.claim)
-    entries.append(lane.entry(begun))
-    entries += answers.entries(lane)
+    entries = [*(addition_of(run_id, lost) for run_id in history.lost), lane.entry(begun), *answers.entries(lane)]
     back = None
     if intake.rewind is not None:
         entries.append(lane.entry(RewoundBody(agent=agent, after=intake.rewind)))
@@ -170,31 +161,22 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
     entries += [] if back is None else [lane.entry(back.body)]
     entries += lane.entries_of(*results)
     entries += [lane.entry(MessageBody(agent=agent, message=each, origin=intake.origin)) for each in said]
-    writer = lane.scope.writing
-    title = "" if lane.scope.ephemeral or history.title or writer.titled else title_of(said)
-    if title:
-        entries.append(lane.entry(TitledBody(title=title)))
     change = change_behind(back, _state(lane, back), history)
-    entries += [] if change is None else [lane.entry(change.body)]
-    await writer.append(*entries)
-    lane.scope.begun, writer.entries = True, ()
-    history.title = title or history.title
-    for each in (back, change):
-        if each is not None:
-            each.move(history)
-    history.lost.clear()
-    history.clients.add(lane.input.client)
-    history.decisions |= answers.decisions
-    history.turn.begin(lane.run_id, intake.opens)
-    if intake.rewind is not None:
-        history.rewind(intake.rewind)
-        history.turn.rewound(lane.run_id)
-    for message in results:
-        history.turn.add(message, lane.run_id)
-        if message.tool_call_id in intake.answers:
-            history.tree.add(message)  # the others are added as they are told
-    for message in said:
-        history.add(message, intake.origin, run_id=lane.run_id)
+    last = [] if change is None else [lane.entry(change.body)]
+    title = "" if lane.scope.ephemeral else title_of(said)
+
+    def compose() -> list[Addition]:
+        # A person may have named the session while this waited for its turn.
+        titled = [lane.entry(TitledBody(title=title))] if title and not history.title else []
+        return [*entries, *titled, *last]
+
+    def stored() -> None:
+        for each in (back, change):
+            if each is not None:
+                history.session.changes.know(each.value)
+
+    await lane.write(compose, stored)
+    lane.scope.begun = True
 
 
 def _state(lane: Lane, back: StateChange | None) -> Any:
@@ -208,7 +190,7 @@ def _state(lane: Lane, back: StateChange | None) -> Any:
 
 async def _stood(lane: Lane, after: str) -> tuple[Any] | None:
     since = lane.history.tree.since(after)
-    if not since:
+    if not since or lane.history.session.changes.last < since:
         return None
-    entries = lane.scope.writing.entries
+    entries = await lane.scope.leases.load(lane.scope.key)
     return await lane.scope.aside(weight_of(entries), state_since, entries, lane.agent.name, since)

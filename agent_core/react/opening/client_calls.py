@@ -1,18 +1,17 @@
 """The client's calls at the end of a conversation: which wait for it, and what it answers."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 
 from agent_core.messages import Message, ToolCall, new_id
-from agent_core.pairing import open_calls, result_of
+from agent_core.pairing import result_of
 
 
 def waiting_for_client(
-    messages: Sequence[Message], server_tools: Iterable[str], ours: Container[str] = ()
+    calls: Iterable[ToolCall], server_tools: Container[str], ours: Container[str] = ()
 ) -> tuple[ToolCall, ...]:
-    """The open calls at the history's tail that are not this server's to run. `ours` are calls that were, though their
-    tool may be gone."""
-    own = set(server_tools)
-    return tuple(call for call in open_calls(messages) if call.name not in own and call.id not in ours)
+    """Those of the open calls that are not this server's to run. `ours` are calls that were, though their tool may be
+    gone."""
+    return tuple(call for call in calls if call.name not in server_tools and call.id not in ours)
 
 
 def answered(

@@ -12,11 +12,11 @@ from agent_core.edits import same_arguments, with_edit
 from agent_core.errors import InvalidRequest
 from agent_core.interrupts import Answer, Decision, Interrupt, decide, edited_member
 from agent_core.messages import Message, ToolCall
-from agent_core.pairing import open_calls, result_of
+from agent_core.pairing import result_of
 from agent_core.react.calls.tool_call import capped
 from agent_core.react.lane import Lane
 from agent_core.react.opening.client_calls import waiting_for_client
-from agent_core.sessions.entries import Entry, now_ms
+from agent_core.sessions.entries import Addition, now_ms
 from agent_core.sessions.kinds import AnsweredBody
 from agent_core.tools.complaints import DOES_NOT_FIT, Misfits
 
@@ -32,7 +32,7 @@ class Decided:
     unknown: list[str] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
 
-    def entries(self, lane: Lane) -> list[Entry]:
+    def entries(self, lane: Lane) -> list[Addition]:
         return [lane.entry(AnsweredBody(interrupt_id=each, decision=made)) for each, made in self.decisions.items()]
 
 
@@ -92,16 +92,16 @@ def _refusal(misfits: Misfits, path: str) -> InvalidRequest:
     return InvalidRequest(f"{param}: {first.expected}.{also}", param)
 
 
-def settled(lane: Lane, messages: Sequence[Message], answers: Decided, *, said: bool) -> list[Message]:
-    """Results for the server's open calls behind these messages that will not run.
+def settled(lane: Lane, calls: Sequence[ToolCall], answers: Decided, *, said: bool) -> list[Message]:
+    """Results for those of the open calls that are the server's and will not run.
 
     With `said`, the person has said something new, so interrupts without an answer are settled. If they approve nothing
     with it, no call runs, not even one that was approved before.
     """
     moved_on = said and not any(each.kind in ("approved", "result") for each in answers.decisions.values())
     results: list[Message] = []
-    clients = {call.id for call in waiting_for_client(messages, lane.tools, lane.history.not_the_clients)}
-    for call in open_calls(messages):
+    clients = {call.id for call in waiting_for_client(calls, lane.tools, lane.history.not_the_clients)}
+    for call in calls:
         if call.id not in clients:
             result = _result(lane, call, answers, said=said, moved_on=moved_on)
             if result is not None:

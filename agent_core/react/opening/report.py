@@ -18,13 +18,13 @@ from agent_core.sizes import size_of_json
 
 def tell_opening(lane: Lane, intake: Intake, results: Iterable[Message], answers: Decided, *, had_state: bool) -> None:
     """Tell what the input has changed. `results` are those that the server made; the client knows its own answers.
-    They are added to the history here. `had_state`: the session had a state, which a rewind may have taken away."""
+    `had_state`: the session had a state, which a rewind may have taken away."""
     lane.announce()
     _tell_state(lane, even_none=had_state)
     if intake.rewind is not None:
         lane.emit(Rewound, after=intake.rewind)
     for result in results:
-        tell(lane, result, add=lane.history.tree.add)
+        tell(lane, result)
     _tell_unused(lane, intake, answers)
 
 

@@ -15,10 +15,11 @@ again, unless the user asked for it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from agent_core.errors import InvalidRequest
 from agent_core.messages import Message
-from agent_core.react.opening.align import RULES, Place, Placing
+from agent_core.react.opening.align import Place, Placing
 from agent_core.sessions.standing import History, Origin, PastRun
 from agent_core.sessions.tree import Node
 
@@ -99,7 +100,7 @@ class _Reader:
         if placing.edit is not None:
             node = placing.edit.node
             return self._ask(_before(node), [placing.edit.message])
-        rules = self._new_rules(placing.path)
+        rules = self._new_rules(placing.end)
         if rules and self._ends_on_rules():
             return self._intake(rewind=self._shown_again(), messages=rules, says=True)
         return self._repeat()
@@ -111,7 +112,7 @@ class _Reader:
             param = f"messages[{around.places[placing.edit.at] if around.places else placing.edit.at}]"
             raise InvalidRequest(f"{param}: a message cannot be edited in one request with answers.", param)
         said = [message for _, message in placing.news]
-        messages = [*self._new_rules(placing.path), *(placing.borrowed if said else ()), *said]
+        messages = [*self._new_rules(placing.end), *(placing.borrowed if said else ()), *said]
         rewind = self._shown_again()
         return self._intake(
             rewind=rewind, answers=placing.answers, messages=messages, opens=bool(said), says=bool(messages)
@@ -122,7 +123,7 @@ class _Reader:
         placing = self.placing
         said = [message for _, message in placing.news]
         behind = placing.behind(placing.furthest.node) if placing.furthest is not None else []
-        other = next((node for node in behind if node.asks), None)
+        other = next((node for node in reversed(behind) if node.asks), None)
         if other is None or not self._branches(other):
             return self._ask(self._shown_again(), said)
         return self._ask(_before(other), said)
@@ -142,7 +143,7 @@ class _Reader:
             return False
         first = placing.news[0][0]
         asks = [node for node in placing.path if node.asks]
-        steps = {id(node): step for step, node in enumerate(asks)}
+        steps = {id(node): step for step, node in enumerate(reversed(asks))}
         fit = [
             steps.get(id(each.node), -1) for each in placing.places if each.message.role == "user" and each.at < first
         ]
@@ -150,8 +151,8 @@ class _Reader:
 
     def _repeat(self) -> Intake:
         """Rule 6."""
-        around, last, path = self.around, self.placing.last, self.placing.path
-        if around.empty and path and path[-1].message.role == "user":
+        around, last, end = self.around, self.placing.last, self.placing.end
+        if around.empty and end is not None and end.message.role == "user":
             return self._go_on()
         if last is None and not (around.decided or self.placing.answered or around.again or around.empty):
             return self._told()
@@ -198,60 +199,50 @@ class _Reader:
         """Another answer to this message."""
         if last.message.role == "user":
             return self._ask(last.node.message.id, [], of=last.node)
-        path = self.placing.path if last.node.shown else self.history.tree.nodes(last.node)
-        rules = self._new_rules(path[: path.index(last.node) + 1])
-        return self._intake(rewind=last.node.last_id, messages=rules, opens=True)
+        return self._intake(rewind=last.node.last_id, messages=self._new_rules(last.node), opens=True)
 
     def _go_on(self) -> Intake:
         """Go on behind the last result, or behind the question. An answer that was cut off is made again."""
-        path = self.placing.path
-        end = len(path)
-        while end and path[end - 1].message.role == "assistant" and not path[end - 1].message.tool_calls:
-            if path[end - 1].observed:
-                break
-            end -= 1
-        rest = path[:end]
-        rules = self._new_rules(rest)
-        if rules and rest and rest[-1].asks:
-            return self._intake(rewind=_before(rest[-1]), messages=[*rules, rest[-1].message])
-        rewind = None if end == len(path) else rest[-1].last_id if rest else ""
+        end = self.placing.end
+        while end is not None and end.message.role == "assistant" and not (end.message.tool_calls or end.observed):
+            end = end.parent
+        rules = self._new_rules(end)
+        if rules and end is not None and end.asks:
+            return self._intake(rewind=_before(end), messages=[*rules, end.message])
+        rewind = None if end is self.placing.end else "" if end is None else end.last_id
         return self._intake(rewind=rewind, messages=rules)
 
     def _ask(self, rewind: str | None, said: Sequence[Message], of: Node | None = None) -> Intake:
         """Behind the message `rewind`, append what the user has said, or ask the question `of` again."""
-        path = self.placing.path if rewind is None else self._path_to(rewind)
+        end = self.placing.end if rewind is None else self.history.tree.find(rewind)
         if of is not None:
-            rules = self._new_rules(path)
+            rules = self._new_rules(end)
             if not rules:
                 return self._intake(rewind=rewind, opens=True)
-            rewind, said, path = _before(of), [of.message], self._path_to(_before(of))
+            rewind, said, end = _before(of), [of.message], of.parent
         return self._intake(
             rewind=rewind,
-            messages=[*self._new_rules(path), *self.placing.borrowed, *said],
+            messages=[*self._new_rules(end), *self.placing.borrowed, *said],
             opens=True,
             says=True,
         )
 
-    def _path_to(self, message_id: str) -> list[Node]:
-        node = self.history.tree.find(message_id)
-        return [] if node is None else self.history.tree.nodes(node)
-
     def _shown_again(self) -> str | None:
         """The end of a hidden path that must be shown again, or None."""
-        return self.placing.path[-1].last_id if self.placing.hidden else None
+        return self.placing.end.last_id if self.placing.hidden and self.placing.end is not None else None
 
     def _ends_on_rules(self) -> bool:
         last = max((at for at, _ in self.placing.rules), default=-1)
         return bool(self.placing.rules) and last > max((each.at for each in self.placing.places), default=-1)
 
-    def _new_rules(self, path: Sequence[Node]) -> list[Message]:
+    def _new_rules(self, end: Node | None) -> list[Message]:
         """The request's new system and developer messages. They are compared by their texts: the longest beginning of
-        the request's that equals the last ones of the path is not new."""
+        the request's that equals the last ones of the path to this node is not new."""
         given = [message for _, message in self.placing.rules]
         if not given:
             return []
         texts = [message.text for message in given]
-        stored = [node.message.text for node in path if node.message.role in RULES][-len(texts) :]
+        stored = [] if end is None else [node.message.text for node in islice(end.rules(), len(texts))][::-1]
         return given[_overlap(texts, stored) :]
 
     def _intake(

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from agent_core.edits import with_edit
 from agent_core.errors import InvalidRequest
 from agent_core.messages import new_id
-from agent_core.pairing import open_calls
 from agent_core.sessions.entries import Entry, body_of, copied, entry_of, now_ms
 from agent_core.sessions.history import take
 from agent_core.sessions.kinds import KINDS, Body, EndBody, ForkedBody, MessageBody, TitledBody
@@ -20,10 +19,10 @@ def closing(standing: Standing, whole: Standing) -> Iterator[Entry]:
     """
     for (agent, lane), history in standing.histories.items():
         known = whole.of(agent, lane)
-        for call in open_calls(history.messages):
+        for call in history.open_calls:
             result = with_edit(known.unrun(call), known.edit_of(call))
             yield entry_of(new_id("closing"), MessageBody(agent=agent, message=result, origin="copied"), lane)
-    for run_id, lane in standing.open_runs:
+    for run_id, lane in standing.session.open_runs:
         yield entry_of(run_id, EndBody(status="cancelled", at=now_ms()), lane)
 
 
@@ -63,6 +62,6 @@ def fork_entries(entries: Sequence[Entry], agent: str, message_id: str, *, sessi
         raise InvalidRequest("messageId: the agent has no such message in this session.", "messageId")
     copy = [*_copy(taken[:end], standing), *closing(standing, whole)]
     run_id = new_id("fork")
-    if whole.title != standing.title:
-        copy.append(entry_of(run_id, TitledBody(title=whole.title)))
+    if whole.session.title != standing.session.title:
+        copy.append(entry_of(run_id, TitledBody(title=whole.session.title)))
     return [*copy, entry_of(run_id, ForkedBody(session_id=session_id, message_id=message_id))]

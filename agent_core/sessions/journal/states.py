@@ -28,7 +28,7 @@ class StateCheck:
             self._changes.take(body.value, body.patch, raw[1])
 
     def end(self) -> Fault | None:
-        _, misfits = self._changes.apply_fitting()
+        misfits = self._changes.apply()
         if not misfits:
             return None
         return misfits[0], "is a change of the state that does not fit what was before it, and is passed over"

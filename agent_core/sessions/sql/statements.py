@@ -72,6 +72,7 @@ LOAD = (
 )
 
 ROW = select(sessions.c.id).where(_named)
+MARK = select(sessions.c.id, sessions.c.head, sessions.c.tip).where(_named, WRITTEN)
 
 IS_HELD = select(sessions.c.head).where(_held)
 STANDS = select(sessions.c.head, sessions.c.tip).where(

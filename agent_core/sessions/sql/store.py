@@ -15,7 +15,7 @@ from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.migrations import migrate
 from agent_core.sessions.sql.records import SqlRecords
 from agent_core.sessions.sql.work import Backend, Work
-from agent_core.sessions.store import Cancel, Lease
+from agent_core.sessions.store import Cancel, Lease, Mark, Opened, Read
 from agent_core.stored import Page, SessionInfo
 
 
@@ -43,6 +43,20 @@ class SqlStore:
                 durable=False,
                 undone=transactions.break_lease,
             )
+        )
+
+    async def open(self, key: SessionKey, owner: str, known: Mark | None = None) -> Opened | None:
+        return await self._backend.run(
+            Work(
+                do=lambda conn: transactions.open_session(conn, self._journal, self._continuity, key, owner, known),
+                durable=False,
+                undone=transactions.break_opened,
+            )
+        )
+
+    async def read(self, key: SessionKey, known: Mark | None = None) -> Read:
+        return await self._backend.run(
+            Work(do=lambda conn: transactions.read(conn, self._continuity, key, known), durable=False)
         )
 
     async def load(self, key: SessionKey) -> Sequence[Entry]:

@@ -23,7 +23,7 @@ from agent_core.sessions.sql import statements
 from agent_core.sessions.sql.continuity import Continuity
 from agent_core.sessions.sql.records import forget_session
 from agent_core.sessions.sql.tables import workers
-from agent_core.sessions.store import Cancel, Lease, LeaseLost
+from agent_core.sessions.store import Cancel, Lease, LeaseLost, Mark, Opened, Read
 from agent_core.stored import Page, SessionInfo
 
 BROKEN = -1
@@ -69,20 +69,72 @@ def break_lease(lease: Lease | None) -> None:
         lease.row = BROKEN
 
 
+def open_session(
+    conn: Connection, journal: Journal, continuity: Continuity, key: SessionKey, owner: str, known: Mark | None
+) -> Opened | None:
+    """As Store.open."""
+    lease = acquire(conn, journal, continuity, key, owner)
+    if lease is None:
+        return None
+    try:
+        after = _still(conn, known, lease.mark)
+        _, entries = _load(conn, continuity, key, after) if lease.head > after else (0, ())
+    except RunError:
+        release(conn, lease)
+        raise
+    return Opened(lease=lease, entries=entries, after=after)
+
+
+def break_opened(opened: Opened | None) -> None:
+    """As `break_lease`."""
+    break_lease(None if opened is None else opened.lease)
+
+
+def read(conn: Connection, continuity: Continuity, key: SessionKey, known: Mark | None) -> Read:
+    """As Store.read."""
+    found = conn.execute(statements.MARK, _names(key)).first()
+    if found is None:
+        return Read(entries=(), after=0, mark=Mark(row=0, head=0))
+    mark = Mark(row=found[0], head=found[1], tip=found[2])
+    continuity.check_loaded(conn, key, mark.row, mark.head)
+    after = _still(conn, known, mark)
+    if mark.head == after:
+        return Read(entries=(), after=after, mark=mark)
+    row, entries = _load(conn, continuity, key, after)
+    if row != mark.row:  # it was deleted meanwhile; what is there now was never read
+        return read(conn, continuity, key, None)
+    return Read(entries=entries[: mark.head - after], after=after, mark=mark)
+
+
+def _still(conn: Connection, known: Mark | None, now: Mark) -> int:
+    """The head of the known mark, if the session has its entries still, else 0."""
+    if known is None or known.row != now.row or known.head > now.head:
+        return 0
+    if known.head == now.head:
+        return known.head if known.tip == now.tip else 0
+    mac = conn.execute(statements.MAC, {"row": now.row, "seq_at": known.head}).scalar()
+    return known.head if mac == known.tip else 0
+
+
 def load(conn: Connection, continuity: Continuity, key: SessionKey) -> Sequence[Entry]:
-    """As Store.load, page by page, so that others can run between two pages. Empty if the session is deleted
-    meanwhile."""
-    found = _entries(conn, key, 0)
-    row = found[0].session if found else None
+    """As Store.load. Empty if the session is deleted meanwhile."""
+    return _load(conn, continuity, key, 0)[1]
+
+
+def _load(conn: Connection, continuity: Continuity, key: SessionKey, after: int) -> tuple[int, Sequence[Entry]]:
+    """The session's row, and its entries behind this number; (0, ()) if there is none, or if it is deleted meanwhile.
+    They are read page by page, so that others can run between two pages."""
+    found = _entries(conn, key, after)
+    row = found[0].session if found else 0
     loaded = list(map(_entry, found))
     while found and len(found) == PAGE:
         found = _entries(conn, key, loaded[-1].seq)
         if (found[0].session if found else conn.execute(statements.ROW, _names(key)).scalar()) != row:
-            return ()
+            return 0, ()
         loaded += map(_entry, found)
-    if row is not None:
+    if row:
         continuity.check_loaded(conn, key, row, loaded[-1].seq)
-    return loaded
+    return row, loaded
 
 
 def _entries(conn: Connection, key: SessionKey, behind: int) -> Sequence[Any]:

@@ -32,14 +32,17 @@ async def held(engine: Engine, events: list[Event]) -> Run:
     """A run that has its session, and does nothing of its own."""
     run = engine.admit(Agent("parent", ScriptedModel([says("hi")])), "go", user_id="u", session_id="s")
     run.lane.attach(Collected(events))
-    run.lane.scope.acquire(await engine._runner._leases.open(KEY, wait=1))
+    run.lane.scope.acquire(await engine._runner.histories.open(engine._runner._leases, KEY, ("parent", "root"), wait=1))
+    run.lane.begin_on(run.lane.scope.writing.fold.standing)
     return run
 
 
 def lane_of(run: Run, lane_id: str) -> Lane:
     """A lane for a subagent, in the run's own scope."""
     agent = Agent("child", run.agent.model)
-    return Lane(scope=run.lane.scope, id=lane_id, agent=agent, model=run.lane.model, input=run.input)
+    lane = Lane(scope=run.lane.scope, id=lane_id, agent=agent, model=run.lane.model, input=run.input)
+    lane.begin_on(run.lane.scope.writing.fold.standing)
+    return lane
 
 
 async def talk(lane: Lane) -> None:

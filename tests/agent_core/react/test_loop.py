@@ -301,7 +301,10 @@ async def test_pending_calls_are_settled_before_the_summary_in_this_order(caplog
         events: list[Event] = []
         lane = run.lane
         lane.attach(Collected(events))
-        lane.scope.acquire(await engine._runner._leases.open(key, wait=0))
+        lane.scope.acquire(
+            await engine._runner.histories.open(engine._runner._leases, key, (agent.name, lane.id), wait=0)
+        )
+        lane.begin_on(lane.scope.writing.fold.standing)
         pending = Message(id="x", role="assistant", tool_calls=(ToolCall(id="c", name="add"),))
         await lane.commit(Message(id="u", role="user", content="go"))
         await lane.commit(pending)

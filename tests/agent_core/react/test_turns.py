@@ -26,7 +26,7 @@ from agent_core.names import SessionKey
 from agent_core.pairing import open_calls, paired
 from agent_core.run import Run
 from agent_core.run_input import RunInput
-from agent_core.sessions.entries import Entry, body_of
+from agent_core.sessions.entries import Addition, Entry, body_of
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.kinds import EndBody, RunBody
@@ -326,11 +326,9 @@ async def test_a_restart_in_the_middle_of_a_turn_leaves_its_limits_as_they_were(
     lost = Message(id="lost", role="assistant", tool_calls=(again,))
     async with client.engine._runner.writing(KEY, "lost") as writer:
         await writer.append(
-            *[
-                run_entry("lost", "a", opens=False),
-                message_entry("lost", "a", client.result_of(call.id)),
-                message_entry("lost", "a", lost),
-            ]
+            Addition(run_entry("lost", "a", opens=False)),
+            Addition(message_entry("lost", "a", client.result_of(call.id))),
+            Addition(message_entry("lost", "a", lost)),
         )
     result = await client.go_on(await client.run(client.result_of("c9")))
     assert result.status == "max_iterations"
@@ -474,7 +472,6 @@ async def test_the_guards_that_were_kept_through_the_runs_are_those_that_the_ent
         if kept._ending is not None and kept._ending.guard == "turn_iterations":
             kept = replace(kept, _ending=None)  # which the loop counts, and not the calls
         assert again == kept
-        assert turn.rounds == run.lane.history.turn.rounds
         if result.status not in ("client_tools", "approval", "waiting"):
             break
         waiting = open_calls(await stored(client.engine))

@@ -15,7 +15,8 @@ from agent_core.names import SessionKey
 from agent_core.run import Run
 from agent_core.run_input import RunInput
 from agent_core.sessions import writer as writer_module
-from agent_core.sessions.entries import Entry, body_of
+from agent_core.sessions.entries import Addition, Entry, body_of
+from agent_core.sessions.folds import Fold
 from agent_core.sessions.history import history_of
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.kinds import MessageBody
@@ -56,7 +57,8 @@ async def admitted(engine: Engine, store: InMemoryStore) -> Run:
     run = engine.admit(Agent("a", ScriptedModel([says("hi")])), "go", user_id="u", session_id="s")
     lease = await store.acquire(KEY, "w")
     assert lease is not None
-    run.lane.scope.acquire(Writer(store, lease))
+    run.lane.scope.acquire(Writer(store, lease, Fold(("a", "root"))))
+    run.lane.begin_on(run.lane.scope.writing.fold.standing)
     return run
 
 
@@ -67,9 +69,9 @@ async def test_an_answer_that_was_deferred_is_still_stored_where_what_took_it_al
         run.lane.defer(Message(id="m1", role="assistant", content="the answer"))
         store.refuses = lambda entries: entries[-1].kind == "titled"
         with pytest.raises(RunError):
-            await run.lane.scope.writing.append(titled_entry("rename", "A title"))
+            await run.lane.scope.writing.append(Addition(titled_entry("rename", "A title")))
         run.lane.defer(Message(id="m2", role="assistant", content="more"))
-        await run.lane.scope.writing.append(end_entry(run.run_id, "completed"))
+        await run.lane.scope.writing.append(Addition(end_entry(run.run_id, "completed")))
         run.lane.scope.ticket.leave()
         assert await texts(store) == ["the answer", "more"]
         assert [entry.kind for entry in await store.load(KEY)] == ["message", "message", "end"]
@@ -116,7 +118,7 @@ async def test_the_first_changes_of_an_empty_state_are_all_kept_side_by_side() -
                 state = event.value
             elif isinstance(event, StateDelta):
                 history = history_of([state_entry("r", value=state), state_entry("r", patch=event.patch)], "a")
-                assert history.misfits == 0
+                assert history.session.changes.misfits == 0
                 state = history.state
         assert state == await stored(engine), "what the client was told"
 
@@ -137,7 +139,7 @@ async def test_a_change_that_could_not_be_stored_is_in_nothing_that_is_stored_af
         assert isinstance(end, RunFailed)
         store.refuses = lambda _: False
         history = history_of(await store.load(KEY), "a")
-        assert history.misfits == 0
+        assert history.session.changes.misfits == 0
         results = {m.text for m in history.messages if m.role == "tool"}
         kept = {f"put {name}.{inner}" for name, value in history.state.items() if name != "kept" for inner in value}
         assert {text for text in results if text.startswith("put ")} == kept
@@ -187,7 +189,7 @@ async def test_a_session_with_a_change_that_does_not_fit_goes_on_and_says_so_onc
                 assert isinstance((await events_of(engine, agent, said()))[-1], AgentEnd)
         assert len([each for each in caplog.messages if "do not fit" in each]) == 1
         assert await stored(engine) == {"n": 1, "m": 2, "x": {"a": 1}}
-        assert history_of(await engine.store.load(KEY), "a").misfits == 0
+        assert history_of(await engine.store.load(KEY), "a").session.changes.misfits == 0
 
 
 class Watching(Collected):
@@ -249,7 +251,9 @@ async def test_a_log_that_is_trimmed_at_the_run_s_beginning_tells_what_a_lost_ru
         assert isinstance(await engine.start(sink.run, sink), AgentEnd)
         kept = history_of(await engine.store.load(KEY), "a")
         assert list(sink.run.messages) == kept.messages
-        assert sink.run.lane.history.turn.acted == kept.turn.acted
+        fold = engine._runner.histories.folds.take(KEY, ("a", "root"))
+        assert fold is not None
+        assert fold.history.turn.acted == kept.turn.acted
     told = [event.call_id for event in sink.events if isinstance(event, ToolResultEnd)]
     assert told == ["c1", "c2", "c3"]
     assert any(isinstance(event, StateSnapshot) for event in sink.events)

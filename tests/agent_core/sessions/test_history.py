@@ -95,9 +95,9 @@ def test_state_is_its_last_value_with_the_patches_since() -> None:
         state_entry("r", patch=[{"op": "add", "path": "/more", "value": [None]}]),
     ]
     history = history_of(entries, "a")
-    assert (history.state, history.state_patches) == ({"n": 2, "more": [None]}, 2)
+    assert (history.state, history.session.changes.weight) == ({"n": 2, "more": [None]}, 2)
     history = history_of([*entries, state_entry("r", value=None)], "a")
-    assert (history.state, history.state_patches) == (None, 0)
+    assert (history.state, history.session.changes.weight) == (None, 0)
 
 
 def test_the_last_title_counts_and_a_fork_says_so_without_changing_anything() -> None:
@@ -141,5 +141,5 @@ def test_a_change_of_the_state_that_does_not_fit_is_passed_over_whole(bad: dict[
     ]
     history = history_of(entries, "a")
     assert history.state == {"n": 1, "list": [{"more": [2]}]}
-    assert (history.state_patches, history.misfits) == (3, 1)
-    assert history_of([*entries, state_entry("r", value={"n": 2})], "a").misfits == 0
+    assert (history.session.changes.weight, history.session.changes.misfits) == (3, 1)
+    assert history_of([*entries, state_entry("r", value={"n": 2})], "a").session.changes.misfits == 0

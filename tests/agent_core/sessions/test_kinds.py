@@ -149,7 +149,7 @@ def test_only_the_history_that_is_wanted_is_kept_apart() -> None:
     standing = standing_of(entries, ("a7", "root"))
     assert len(standing.histories) == 2
     assert len(standing.agents) == 50
-    history = standing.history("a7")
+    history = standing.of("a7")
     assert [message.id for message in history.messages] == ["u7"]
     assert len(history.others) == 49
 
@@ -158,5 +158,5 @@ def test_a_copy_closes_each_lane_in_its_lane() -> None:
     copy = standing_of(copy_entries(two_lanes()), ("a", "root"), ("a", "c1"))
     assert [each.status for each in copy.of("a").messages if each.role == "tool"] == ["interrupted"]
     assert [each.status for each in copy.of("a", "c1").messages if each.role == "tool"] == ["not_run"]
-    assert copy.open_runs == {}
+    assert copy.session.open_runs == {}
     assert copy.of("a", "c1").pending == ()

@@ -14,10 +14,11 @@ from agent_core.messages import Message
 from agent_core.models.base import TextPiece
 from agent_core.names import SessionKey
 from agent_core.sessions import leases as leases_module
+from agent_core.sessions.entries import Addition
 from agent_core.sessions.heartbeat import Heartbeat
 from agent_core.sessions.in_memory import InMemoryStore
 from agent_core.sessions.leases import Leases
-from agent_core.sessions.store import Cancel, Lease, LeaseLost
+from agent_core.sessions.store import Cancel, LeaseLost, Mark, Opened
 from tests.app.doubles import until
 from tests.doubles import ScriptedModel, events_of, says
 from tests.entries import message_entry
@@ -38,14 +39,16 @@ class SharedStore(InMemoryStore):
         self.retired: list[str] = []
         self.slow: asyncio.Event | None = None
 
-    async def acquire(self, key: SessionKey, owner: str) -> Lease:  # the protocol's None is what is tested
+    async def open(
+        self, key: SessionKey, owner: str, known: Mark | None = None
+    ) -> Opened:  # the protocol's None is what is tested
         if self.held:
             self.held -= 1
             return None  # type: ignore[return-value]
-        lease = await super().acquire(key, owner)
+        opened = await super().open(key, owner, known)
         if self.slow is not None:
             await self.slow.wait()
-        return lease
+        return opened
 
     async def renew(self, owner: str) -> Sequence[Cancel]:
         self.beats += 1
@@ -207,9 +210,9 @@ async def test_a_silent_store_is_unavailable_after_a_while(monkeypatch: pytest.M
 async def test_what_is_opened_holds_the_entries_as_they_stood() -> None:
     store = SharedStore()
     leases = Leases(store, "w")
-    writer = await leases.open(KEY, wait=1)
+    writer = leases.writer((await leases.open(KEY, wait=1)).lease)
     await writer.append()
-    await writer.append(message_entry("r", "a", Message(id="m", role="user", content="hi")))
+    await writer.append(Addition(message_entry("r", "a", Message(id="m", role="user", content="hi"))))
     await leases.release(writer.lease)
     assert [entry.seq for entry in (await leases.open(KEY, wait=1)).entries] == [1]
 

@@ -1,12 +1,14 @@
 """The tree of an agent's messages: the shown path, and hidden messages that come back with their results."""
 
 import gc
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_core.messages import Message, ToolCall
-from agent_core.sessions.tree import Node, Tree, messages_of
+from agent_core.pairing import open_calls, paired
+from agent_core.sessions.tree import RULES, Node, Tree, messages_of, open_calls_at
 
 
 def user(message_id: str, content: str = "") -> Message:
@@ -162,3 +164,51 @@ def test_a_call_of_many_has_its_result_or_not() -> None:
     for call_id in ("c7", "c3", "c9"):
         node.take(result(f"t{call_id}", call_id))
     assert [node.has_result(f"c{n}") for n in range(11)] == [n in (3, 7, 9) for n in range(11)]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("say"), st.sampled_from(["user", "assistant", "system"]), st.integers(0, 3)),
+        st.tuples(st.just("ask"), st.lists(st.integers(0, 5), max_size=3), st.integers(0, 3)),
+        st.tuples(st.just("answer"), st.integers(0, 6), st.booleans()),
+        st.tuples(st.just("rewind"), st.integers(0, 20), st.booleans()),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_what_is_found_from_the_end_of_the_path_is_what_a_walk_over_it_finds(steps: list[tuple[str, Any, Any]]) -> None:
+    made = Tree()
+    for number, (what, which, more) in enumerate(steps):
+        if what == "say":
+            made.add(Message(id=f"m{number}", role=which, content="x"), observed=more == 0)
+        elif what == "ask":
+            made.add(asks(f"m{number}", *(f"c{each}" for each in which)))
+        elif what == "answer":
+            made.add(result(f"m{number}", f"c{which}"))
+        else:
+            made.rewind("" if which == 0 else f"m{which}")
+        path = made.nodes()
+        assert made.open_calls == open_calls(made.messages)
+        assert [*made.upward()] == path[::-1]
+        assert [node.step for node in path] == [*range(len(path))]
+        assert [node.asked for node in path] == [any(each.asks for each in path[: at + 1]) for at in range(len(path))]
+        for at, node in enumerate(path):
+            assert open_calls_at(node) == open_calls(messages_of(path[: at + 1]))
+            assert [*node.rules()] == [each for each in path[at::-1] if each.message.role in RULES]
+        if made.is_paired:
+            assert paired(made.messages) == made.messages
+        elif path:
+            assert not all(node.is_paired for node in path)
+
+
+def test_a_conversation_whose_calls_are_all_answered_is_paired() -> None:
+    made = tree(user("u1"), asks("a1", "c1", "c2"))
+    found = [made.is_paired]
+    for message in (result("t1", "c1"), result("t2", "c2"), result("t3", "c2")):
+        made.add(message)
+        found.append(made.is_paired)
+    made.rewind("u1")
+    assert [*found, made.is_paired] == [False, False, True, False, True]
+    assert not Tree().is_paired

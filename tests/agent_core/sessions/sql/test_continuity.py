@@ -389,7 +389,9 @@ WAYS: dict[str, Way] = {
     "append of the end": lambda store, lease: store.append(lease, [entry(9)], release=True),
     "delete": lambda store, lease: store.delete(lease),
     "load": lambda store, lease: store.load(lease.key),
+    "read": lambda store, lease: store.read(lease.key),
     "acquire": lambda store, lease: store.acquire(lease.key, "w2"),
+    "open": lambda store, lease: store.open(lease.key, "w2"),
 }
 
 
@@ -402,7 +404,7 @@ async def test_what_is_lost_under_an_open_lease_is_noticed_at_the_next_step(
         await fill(store, OTHER, entry(1))
         lease = await take(store)
         await store.append(lease, [entry(1)])
-        await store.append(lease, [entry(2)], release=way == "acquire")
+        await store.append(lease, [entry(2)], release=way in ("acquire", "open"))
         await behind(store)
         for _ in range(2):
             await refused(WAYS[way](store, lease))
@@ -440,7 +442,7 @@ async def test_what_was_accepted_is_gone_on_with_at_once(tmp_path: Path, way: st
         await behind(store)
         await refused(store.load(KEY))
         await accept(store, tmp_path)
-        if way == "acquire":
+        if way in ("acquire", "open"):
             assert (await take(store)).head == 1
             return
         # The lease is of before the loss.
