@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from converters.fields import refuse
 
-MOST_MESSAGES = 1_000
+MOST_MESSAGES = 10_000
 """Messages of one request at most."""
 
 MOST_ITEMS = 10_000
@@ -14,9 +14,10 @@ MOST_TOOLS = 128
 """Tools of one request at most."""
 
 
-def check_items(messages: Iterable[object], lists: tuple[str, ...]) -> None:
-    """Raises InvalidRequest if the messages' lists of these names have more than MOST_ITEMS items together."""
-    if sum(_items(message, lists) for message in messages) > MOST_ITEMS:
+def check_items(messages: Iterable[object], lists: tuple[str, ...], beside: int = 0) -> None:
+    """Raises InvalidRequest if the messages' lists of these names have more than MOST_ITEMS items together, and with so
+    many `beside` them."""
+    if beside + sum(_items(message, lists) for message in messages) > MOST_ITEMS:
         raise refuse("messages", f"at most {MOST_ITEMS} parts and tool calls are allowed.")
 
 

@@ -40,12 +40,14 @@ def read_object(body: bytes) -> dict[str, object]:
     brackets = body.count(b"[") + body.count(b"{")
     if brackets + body.count(b",") > MOST_VALUES and _has_too_many(body):
         raise InvalidRequest(f"The body has more than {MOST_VALUES} values.")
-    if brackets > DEEPEST and _depth(body) > DEEPEST:
-        raise InvalidRequest(f"The body is nested more than {DEEPEST} levels deep.")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if brackets > DEEPEST and _depth(body) > DEEPEST:  # orjson refuses a thousand levels, and says nothing of them
+            raise _too_deep() from None
         raise _reason(body, error) from None
+    if brackets > DEEPEST and _is_too_deep(value):
+        raise _too_deep()
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.")
     return value
@@ -81,6 +83,24 @@ def _has_too_many(body: bytes) -> bool:
             return True
         end = text.end()
     return count + sum(body.count(each, end) for each in _SIGNS) > MOST_VALUES
+
+
+def _too_deep() -> InvalidRequest:
+    return InvalidRequest(f"The body is nested more than {DEEPEST} levels deep.")
+
+
+def _is_too_deep(value: object) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEEPEST):
+        level = [
+            each
+            for outer in level
+            for each in (outer.values() if type(outer) is dict else outer)
+            if type(each) is dict or type(each) is list  # what orjson makes; isinstance would take twice as long
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _depth(body: bytes) -> int:

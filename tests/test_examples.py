@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from agent_core.names import SessionKey
 from app.agents import load
 from tests.clients.test_agui_node import FOLDER
 from tests.missing import skip_without
@@ -32,21 +33,40 @@ def test_the_library_example_runs() -> None:
     assert "tool: population 2700000" in done.stdout
 
 
-async def test_the_node_example_talks_to_the_demo(tmp_path: Path) -> None:
+async def told_by(name: str, folder: Path, url: str) -> str:
+    """What an example in Node prints, run in this folder."""
     node = shutil.which("node")
     skip_without(node is not None, "Node is not installed")
     skip_without((FOLDER / "node_modules").is_dir(), "the AG-UI client is not installed: npm ci in tests/clients/node")
     assert node is not None
-    (tmp_path / "node_modules").symlink_to(FOLDER / "node_modules")
-    example = tmp_path / "client.mjs"
-    example.write_text((ROOT / "examples" / "client.mjs").read_text())
-    async with serving() as up:
-        process = await asyncio.create_subprocess_exec(
-            node, example, env={"OSTINATO_URL": up.url + "/agui"}, stdout=asyncio.subprocess.PIPE
-        )
-        out, _ = await process.communicate()
+    (folder / "node_modules").symlink_to(FOLDER / "node_modules")
+    example = folder / name
+    example.write_text((ROOT / "examples" / name).read_text())
+    process = await asyncio.create_subprocess_exec(
+        node, example, env={"OSTINATO_URL": url + "/agui"}, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
     assert process.returncode == 0
-    assert re.search(r"tool:  get_weather\n  ->   .*\nWeather in Paris: ", out.decode())
+    return out.decode()
+
+
+async def test_the_node_example_talks_to_the_demo(tmp_path: Path) -> None:
+    async with serving() as up:
+        told = await told_by("client.mjs", tmp_path, up.url)
+    assert re.search(r"tool:  get_weather\n  ->   .*\nWeather in Paris: ", told)
+
+
+async def test_a_client_may_send_only_what_is_new(tmp_path: Path) -> None:
+    async with serving() as up:
+        told = await told_by("lean_client.mjs", tmp_path, up.url)
+        [session] = (await up.server.app.state.services.engine.sessions.page("local", 9)).sessions
+        kept = await up.server.app.state.services.engine.sessions.messages(
+            SessionKey(user_id="local", session_id=session.session_id), "demo", list
+        )
+    found = re.search(r"messages here: (\d+), sent in the requests: 1, 2, 2\n", told)
+    assert found is not None
+    assert len(kept) == int(found[1]) == 12
+    assert (ROOT / "docs" / "agui.md").read_text().count("class LeanAgent extends HttpAgent") == 1
 
 
 async def test_the_readmes_curl_lines_are_accepted_by_the_demo() -> None:

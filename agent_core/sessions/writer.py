@@ -17,6 +17,9 @@ from agent_core.sessions.store import Lease, Store
 SAVING = 10.0
 """Seconds that the store may take for one answer. A run also has so long to pair, save and release at its end."""
 
+SLICE = 1_000
+"""Entries that are taken into the fold at once. Between two slices, others have their turn."""
+
 
 def _nothing() -> None:
     pass
@@ -98,8 +101,11 @@ class Writer:
         additions = (*self._deferred, *additions)
         await self._store.append(self.lease, [each.entry for each in additions], release=release)
         del self._deferred[:deferred]
-        if self._fold is not None:
-            self._fold.add(additions)
+        for start in range(0, len(additions), SLICE):
+            if start:
+                await asyncio.sleep(0)  # a whole conversation that a client has brought
+            if self._fold is not None:
+                self._fold.add(additions[start : start + SLICE])
         stored()
 
     def _written(self, task: "asyncio.Task[None]") -> None:

@@ -5,28 +5,33 @@ protocol's models where clients are known to differ (see `tidy`).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ag_ui.core import Message as AguiMessage
 from ag_ui.core import RunAgentInput
 from ag_ui.core import Tool as AguiTool
 from pydantic import ValidationError
 
 from agent_core.context import ContextItem
 from agent_core.errors import InvalidRequest
+from agent_core.messages import Message
 from agent_core.names import RUN_ID, SESSION_ID
 from agent_core.run_input import RunInput
 from agent_core.tools.base import ToolSpec
 from converters.agui.answers import answers_of
 from converters.agui.dialect import Dialect, client_word
 from converters.agui.lenient import tidy
-from converters.agui.messages_in import to_messages
+from converters.agui.messages_in import numbered, to_message
 from converters.parsing import invalid, read_object, shorten, step
 from converters.tools import once_each, spec_of
 
 MOST_ERRORS = 20
 """Errors of an input that are told at most."""
+
+MOST_CHECKED = 1_000
+"""Messages that are not plain and are read together. If one of them is wrong, no later one is looked at."""
 
 _TAGS = {"messages": "role", "content": "type", "source": "type"}
 
@@ -56,21 +61,18 @@ def parse_run_input(body: bytes) -> AguiRequest:
     """
     members = read_object(body)
     answers = answers_of(members)  # it also removes them: the models would tell a list of errors for each
-    tidy(members)
-    try:
-        given = RunAgentInput.model_validate(members)
-    except ValidationError as error:
-        raise _told(error, members) from None
+    plain = tidy(members)
+    given, others = _read(members, plain)
     _check_id(given.thread_id, SESSION_ID, 128, "threadId")
     _check_id(given.run_id, RUN_ID, 64, "runId")
-    messages = to_messages(given.messages)
+    messages = _messages(plain, others)
     if not messages and not answers:
         raise InvalidRequest("messages: there must be at least one message for the model.", "messages")
     return AguiRequest(
         thread_id=given.thread_id,
         run_id=given.run_id,
         dialect=Dialect.of(given.protocol_version),
-        reasoning=any(message.role == "reasoning" for message in given.messages),
+        reasoning=any(message.role == "reasoning" for message in others.values()),
         parent_run_id=given.parent_run_id,
         input=RunInput(
             messages=tuple(messages.values()),
@@ -84,6 +86,35 @@ def parse_run_input(body: bytes) -> AguiRequest:
     )
 
 
+def _read(members: dict[str, Any], plain: Mapping[int, Message]) -> tuple[RunAgentInput, dict[int, AguiMessage]]:
+    """The input as the models read it, and those of its messages that are not plain, each under its index."""
+    messages = members["messages"]
+    if not isinstance(messages, list):
+        return _validated(members, members, ()), {}
+    places = [at for at in range(len(messages)) if at not in plain]
+    if len(places) > MOST_CHECKED:  # each wrong one costs time, so only so many are told of
+        first = places[:MOST_CHECKED]
+        _validated(members, {**members, "messages": [messages[at] for at in first]}, first)
+    given = _validated(members, {**members, "messages": [messages[at] for at in places]}, places)
+    return given, dict(zip(places, given.messages, strict=True))
+
+
+def _validated(members: dict[str, Any], some: dict[str, Any], places: Sequence[int]) -> RunAgentInput:
+    """`some` of the members as the models read them. Raises InvalidRequest with paths in all of them; `places` are the
+    indexes of the messages."""
+    try:
+        return RunAgentInput.model_validate(some)
+    except ValidationError as error:
+        raise _told(error, members, places) from None
+
+
+def _messages(plain: dict[int, Message], others: Mapping[int, AguiMessage]) -> dict[int, Message]:
+    if not others:
+        return numbered(plain.items())
+    read: dict[int, Message | None] = {**plain, **{at: to_message(each) for at, each in others.items()}}
+    return numbered((at, read[at]) for at in range(len(read)))
+
+
 def _check_id(value: str, pattern: re.Pattern[str], most: int, name: str) -> None:
     if not pattern.fullmatch(value):
         raise InvalidRequest(f"{name}: 1 to {most} of A-Z a-z 0-9 . _ : - are allowed.", name)
@@ -95,15 +126,18 @@ def _tools(tools: Iterable[AguiTool]) -> Iterator[tuple[str, ToolSpec]]:
         yield path, spec_of(tool.name, tool.description, tool.parameters, path)
 
 
-def _told(error: ValidationError, members: dict[str, Any]) -> InvalidRequest:
+def _told(error: ValidationError, members: dict[str, Any], places: Sequence[int]) -> InvalidRequest:
     """The models' errors in one message, each with its field's path in the client's input."""
     reasons: dict[str, list[str]] = {}
     for each in error.errors(include_url=False, include_context=False, include_input=False):
-        path, reason = _path(each["loc"], members), each["msg"].removeprefix("Input ")
+        loc = each["loc"]
+        if loc[0] == "messages" and len(loc) > 1 and isinstance(loc[1], int) and places:
+            loc = ("messages", places[loc[1]], *loc[2:])
+        path, reason = _path(loc, members), each["msg"].removeprefix("Input ")
         if each["type"] == "missing":
             reason = "is missing"
         elif each["type"].startswith("union_tag_"):
-            path = step(path, "role" if each["loc"][-2:-1] == ("messages",) else "type")
+            path = step(path, "role" if loc[-2:-1] == ("messages",) else "type")
             reason = "is missing" if each["type"] == "union_tag_not_found" else "is not one that AG-UI has"
         reasons.setdefault(path, []).append(shorten(reason, 150))
         if len(reasons) > MOST_ERRORS:

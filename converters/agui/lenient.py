@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_core.errors import InvalidRequest
+from agent_core.messages import Message
+from converters.agui.plain_messages import plain_message
 from converters.bounds import MOST_ITEMS, MOST_MESSAGES, MOST_TOOLS, check_items
 from converters.fields import check_length
 
@@ -17,21 +19,30 @@ _MEDIA = frozenset({"image", "audio", "video", "document"})
 _SOURCES = frozenset({"data", "url", "file"})
 
 
-def tidy(members: dict[str, Any]) -> dict[str, Any]:
-    """The input, changed in place. Raises InvalidRequest if a list is missing or too long."""
+def tidy(members: dict[str, Any]) -> dict[int, Message]:
+    """Correct the input in place, and return its plain messages, each under its index. They need no correction.
+
+    Raises InvalidRequest if a list is missing or too long.
+    """
     messages = members.get("messages")
     if messages is None:
         raise InvalidRequest("messages: is missing.", "messages")
     _limit(messages, MOST_MESSAGES, "messages")
     _limit(members.get("tools"), MOST_TOOLS, "tools")
     _limit(members.get("context"), MOST_ITEMS, "context")
+    plain: dict[int, Message] = {}
     if isinstance(messages, list):
-        check_items(messages, ("content", "toolCalls", "tool_calls"))  # the models accept both spellings
-        members["messages"] = [_message(each) for each in messages]
+        plain = {at: found for at, each in enumerate(messages) if (found := plain_message(each)) is not None}
+        others = [at for at in range(len(messages)) if at not in plain] if len(plain) < len(messages) else []
+        calls = sum(len(each.tool_calls) for each in plain.values())
+        # The models accept both spellings.
+        check_items((messages[at] for at in others), ("content", "toolCalls", "tool_calls"), beside=calls)
+        for at in others:
+            messages[at] = _message(messages[at])
     for tool in _objects(members.get("tools")):
         if tool.get("description") is None:
             tool["description"] = ""
-    return members
+    return plain
 
 
 def _limit(value: object, most: int, name: str) -> None:

@@ -24,16 +24,15 @@ LONGEST_ID = 256
 """Characters of a message's id at most."""
 
 
-def to_messages(messages: Iterable[AguiMessage]) -> dict[int, Message]:
-    """The messages that a model may see, in order, each under its index.
+def numbered(messages: Iterable[tuple[int, Message | None]]) -> dict[int, Message]:
+    """The messages that count, each under its index. They come in order, None for those that no model may see.
 
-    Reasoning and activity are left out. Of two messages with one id the first counts. A user's second one is kept too,
-    so that the user can be told that it is passed over. Raises InvalidRequest for an id that cannot be used.
+    Of two messages with one id the first counts. A user's second one is kept too, so that the user can be told that it
+    is passed over. Raises InvalidRequest for an id that cannot be used.
     """
     found: dict[int, Message] = {}
     ids: set[str] = set()
-    for index, each in enumerate(messages):
-        message = _message(each)
+    for index, message in messages:
         if message is None:
             continue
         if not 0 < len(message.id) <= LONGEST_ID:
@@ -45,7 +44,8 @@ def to_messages(messages: Iterable[AguiMessage]) -> dict[int, Message]:
     return found
 
 
-def _message(message: AguiMessage) -> Message | None:
+def to_message(message: AguiMessage) -> Message | None:
+    """The message. None for reasoning and activity, which no model may see."""
     if isinstance(message, UserMessage):
         return Message(id=message.id, role="user", content=_content(message.content), name=message.name)
     if isinstance(message, AssistantMessage):

@@ -71,6 +71,11 @@ def heavy_cases() -> Iterator[tuple[str, Sequence[Sent]]]:
     for name, members in RUNS.items():
         yield name, [_run(name, **members())]
     yield "a large state", list(_states())
+    yield "a transcript of ten thousand", list(_transcripts())
+    yield (
+        "ten thousand wrong messages",
+        [_transcript("wrong", [{"id": "m", "role": "user"}] * 10_000, least=400, most=400)],
+    )
     yield "a body of many values", [_run("hello", state={"a": [[n] for n in range(40_000)]}, least=400, most=400)]
     yield "a body of far too many values", [_raw(b"[" + b"[]," * 600_000 + b"[]]")]
     yield "a body that is no JSON at its end", [_raw(b"[" + b"[]," * 60_000 + b"NaN]")]
@@ -84,6 +89,24 @@ def _run(text: str, *, least: int = 200, most: int = 299, **members: Any) -> Sen
 def _raw(state: bytes) -> Sent:
     body = json.dumps(run_input("hello", state=0)).encode().replace(b'"state": 0', b'"state": ' + state)
     return Sent(path="/agui/a", body=body, least=400, most=400)
+
+
+def _transcript(thread: str, messages: list[dict[str, Any]], **bounds: int) -> Sent:
+    return Sent(path="/agui/a", body=json.dumps(run_input(thread=thread, messages=messages)).encode(), **bounds)
+
+
+def _transcripts() -> Iterator[Sent]:
+    """A conversation brought to a new session, which goes on there: as a whole, as what is new, by ids, by texts."""
+    roles = ("user", "assistant")
+    many = [{"id": f"m{n}", "role": roles[n % 2], "content": f"Text {n} of a talk."} for n in range(9_999)]
+    yield _transcript("long", many)
+    yield _transcript("long", [*many, {"id": "more", "role": "user", "content": "and more"}])
+    yield _transcript("long", [{"id": "new", "role": "user", "content": "and more"}])
+    said = [{name: each[name] for name in ("role", "content")} for each in many]
+    for session in ("by-texts", "by-texts", ""):
+        headers = {"x-session-id": session} if session else {}
+        body = json.dumps({"model": "a", "messages": said}).encode()
+        yield Sent(path="/v1/chat/completions", body=body, headers=headers)
 
 
 def _chat(session: str) -> Sent:

@@ -319,3 +319,21 @@ async def test_the_same_question_after_it_was_read_is_a_new_one_and_a_retry_of_i
         new = await post(up.url, ask("go"), **S1, **{"x-stainless-retry-count": "0"})
     assert [said(each) for each in (first, again, new)] == ["one", "one", "two"]
     assert work.seen() == ["go", "one", "go"]
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_a_conversation_of_ten_thousand_messages_goes_on_at_both_doors(store: str, tmp_path: Path) -> None:
+    model = ScriptedModel([says("one"), says("two")])
+    agent = Agent("a", model)
+    texts = [f"text {number}" for number in range(9_997)]
+    roles = ("user", "assistant")
+    given = [{"id": f"m{at}", "role": roles[at % 2], "content": each} for at, each in enumerate(texts)]
+    chat = [{"role": roles[at % 2], "content": each} for at, each in enumerate(texts)]
+    async with serving(agent, settings=Settings(store=store, data_dir=tmp_path)) as up:
+        await run(up.url, run_input(messages=given))
+        await run(up.url, run_input(messages=[*given, {"id": "new", "role": "user", "content": "more"}]))
+        assert [len(request.messages) for request in model.requests] == [9_997, 9_999]
+        assert [each.text for each in model.requests[1].messages] == [*texts, "one", "more"]
+        for more, length in (((), 9_997), ((assistant("two"), user("more")), 9_999)):
+            assert said(await post(up.url, ask(*chat, *more), **S1)) == "two"
+            assert len(model.requests[-1].messages) == length

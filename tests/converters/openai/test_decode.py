@@ -273,7 +273,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"messages": None}, "messages"),
     ({"messages": []}, "messages"),
     ({"messages": {}}, "messages"),
-    ({"messages": [USER] * 1_001}, "messages"),
+    ({"messages": [USER] * 10_001}, "messages"),
     ({"messages": [USER | {"content": [{"type": "text", "text": "a"}] * 101}] * 100}, "messages"),
     ({"messages": [USER, 1]}, "messages[1]"),
     ({"messages": [{"content": "a"}]}, "messages[0].role"),
