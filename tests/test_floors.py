@@ -167,6 +167,7 @@ ORDER = (
     "agent_core.guards.confidence",
     "agent_core.guards.watch",
     "agent_core.react.changes",
+    "agent_core.react.contexts",
     "agent_core.react.scope",
     "agent_core.react.lane",
     "agent_core.react.calls.verdict",

@@ -16,6 +16,7 @@ from agent_core.guards.watch import Trip, Watch, rewatched
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.react.changes import StateChange
+from agent_core.react.contexts import SeenContext
 from agent_core.react.emitter import Emitter
 from agent_core.react.reply import Reply
 from agent_core.react.scope import Scope, Sink
@@ -23,7 +24,6 @@ from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Addition, addition_of
 from agent_core.sessions.kinds import Body, MessageBody
 from agent_core.sessions.standing import History, Standing
-from agent_core.sessions.state import copy_of
 from agent_core.sizes import size_of_json
 from agent_core.tools.base import Tool, ToolSpec
 
@@ -169,13 +169,13 @@ class Lane:
 
     def context(self) -> RunContext:
         """The run as the agent's instructions see it."""
-        return RunContext(
+        return SeenContext(
+            self.history.state,
             agent=self.agent.name,
             user_id=self.scope.key.user_id,
             session_id=self.scope.key.session_id,
             run_id=self.run_id,
             context=self.input.context,
-            state=copy_of(self.history.state),
             forwarded_props=self.input.forwarded_props,
             messages=tuple(self.history.messages),
         )

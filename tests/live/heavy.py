@@ -91,8 +91,9 @@ def _raw(state: bytes) -> Sent:
     return Sent(path="/agui/a", body=body, least=400, most=400)
 
 
-def _transcript(thread: str, messages: list[dict[str, Any]], **bounds: int) -> Sent:
-    return Sent(path="/agui/a", body=json.dumps(run_input(thread=thread, messages=messages)).encode(), **bounds)
+def _transcript(thread: str, messages: list[dict[str, Any]], *, least: int = 200, most: int = 299) -> Sent:
+    body = json.dumps(run_input(thread=thread, messages=messages)).encode()
+    return Sent(path="/agui/a", body=body, least=least, most=most)
 
 
 def _transcripts() -> Iterator[Sent]:

@@ -17,9 +17,10 @@ from agent_core.events import Custom, Event, Progress, ToolResultStart
 from agent_core.messages import Part, ResultStatus, TextPart, ToolCall, new_id, well_formed
 from agent_core.plain import NoJson, json_of
 from agent_core.react.changes import StateEdit
+from agent_core.react.contexts import CallContext
 from agent_core.react.lane import Lane
 from agent_core.react.stopping import SelfCancelled, Stopped
-from agent_core.sessions.state import as_json, copy_of, same_json
+from agent_core.sessions.state import as_json, same_json
 from agent_core.sizes import size_of_json
 from agent_core.tools.base import Pending, Tool
 
@@ -57,10 +58,9 @@ async def call_tool(lane: Lane, reply_id: str, call: ToolCall, arguments: Mappin
     lane.emit(ToolResultStart, reply_id=reply_id, call_id=call.id, name=call.name)
     over = asyncio.Event()
     context = _context(lane, call, threading.Event(), over)
-    before = {} if lane.history.state is None else lane.history.state
     try:
         outcome = await _outcome(lane, tool, context, arguments)
-        return replace(outcome, edit=_edit(before, context)) if outcome.status == "ok" else outcome
+        return replace(outcome, edit=_edit(context)) if outcome.status == "ok" else outcome
     except ValueError as error:  # of the state alone: what the tool raises is an outcome
         if isinstance(error, NoJson):
             logger.warning("tool %s put what is no JSON into the session's state (%s)", call.name, error.kind)
@@ -75,13 +75,13 @@ def not_kept(error: ValueError) -> Outcome:
     return Outcome("error", told, error=type(error).__name__)
 
 
-def _edit(before: Any, context: ToolContext) -> StateEdit | None:
-    """How the tool has edited its copy of the state, which was `before`; None if not at all.
-
-    Raises ValueError if the state is too large or refers to itself.
-    """
+def _edit(context: CallContext) -> StateEdit | None:
+    """How the tool has edited its copy of the state; None if not at all. Raises ValueError if the state is too large or
+    refers to itself."""
+    if not context.touched:
+        return None
     after = as_json(context.state)
-    return None if same_json(before, after) else StateEdit(before=before, after=after)
+    return None if same_json(context.before, after) else StateEdit(before=context.before, after=after)
 
 
 async def _outcome(lane: Lane, tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> Outcome:
@@ -164,7 +164,7 @@ def capped(text: str, most: int = LONGEST_RESULT) -> str:
     return f"{text[:most]}\n[cut: {len(text) - most} of {len(text)} characters are not shown]"
 
 
-def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: asyncio.Event) -> ToolContext:
+def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: asyncio.Event) -> CallContext:
     loop = asyncio.get_running_loop()
 
     def emit(name: str, value: Any) -> None:
@@ -198,7 +198,8 @@ def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: async
         ):  # a client that lags misses it, rather than the server filling up
             lane.emitter.send(event)
 
-    return ToolContext(
+    return CallContext(
+        {} if lane.history.state is None else lane.history.state,
         agent=lane.agent.name,
         user_id=lane.scope.key.user_id,
         session_id=lane.scope.key.session_id,
@@ -206,7 +207,6 @@ def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: async
         call_id=call.id,
         context=lane.input.context,
         idempotency_key=lane.key_of(call),
-        state={} if lane.history.state is None else copy_of(lane.history.state),
         forwarded_props=lane.input.forwarded_props,
         cancelled=cancelled,
         emit=emit,
