@@ -14,7 +14,7 @@ from agent_core.sessions.history import take, take_all
 from agent_core.sessions.standing import History, Standing
 from agent_core.sessions.store import Mark
 
-MOST_KEPT = 64 * 1024 * 1024
+MOST_KEPT = 32 * 1024 * 1024
 """Bytes that all kept folds together may have, as far as they are counted."""
 
 EMPTY, ENTRY, WIDE = 4_000, 700, 4

@@ -291,14 +291,14 @@ async def test_a_store_that_fails_before_the_run_began_is_a_status_and_no_stream
         async def fails(*_: object, **__: object) -> None:
             raise RunError("store_unavailable")
 
-        whole = store.load, store.find
-        store.load = store.find = fails
+        whole = store.open, store.find
+        store.open = store.find = fails
         body = input_of("t")
         answer = await to.http.post(f"{up.url}/agui", json=body)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable")
         gone = await to.http.get(to.path(input_of("t")))
         assert gone.status_code == 503
-        store.load, store.find = whole
+        store.open, store.find = whole
         async with to.post(input_of("t")) as response:
             assert text_of(frames([each async for each in numbered_frames_of(response)])) == "hi"
     await until(lambda: quiet(up))
@@ -308,20 +308,20 @@ async def test_a_client_that_leaves_before_the_first_byte_is_noticed() -> None:
     asked, never = asyncio.Event(), asyncio.Event()
     async with serving(Agent("a", ScriptedModel([says("hi")]))) as up, client(up.url) as to:
         store = up.server.app.state.services.engine.store
-        load = store.load
+        whole = store.open
 
-        async def waits(key: object) -> object:
+        async def waits(*asked_for: object) -> object:
             asked.set()
             await never.wait()
-            return await load(key)
+            return await whole(*asked_for)
 
-        store.load = waits
+        store.open = waits
         asking = asyncio.create_task(to.http.post(f"{up.url}/agui", json=input_of("t")))
         await asked.wait()
         asking.cancel()
         await asyncio.wait({asking})
         await until(lambda: quiet(up))
-        store.load = load
+        store.open = whole
 
 
 async def test_tools_that_act_once_act_once_however_often_somebody_comes_back() -> None:

@@ -347,7 +347,7 @@ BAD_BODIES: list[tuple[str, Any, str | None]] = [
     ("observe", {"messages": [{"role": "user", "content": "hi"}]}, "messages[0].id"),
     ("observe", {"messages": [{"id": "", "role": "user", "content": "hi"}]}, "messages[0].id"),
     ("observe", {"messages": [{"id": "o", "role": "user", "content": 7}]}, "messages[0].content"),
-    ("observe", {"messages": [{"id": "o", "role": "user", "content": "x"}] * 1001}, "messages"),
+    ("observe", {"messages": [{"id": "o", "role": "user", "content": "x"}] * 10_001}, "messages"),
 ]
 
 
@@ -398,7 +398,7 @@ async def test_a_store_that_cannot_answer_is_a_503(
         raise RunError("store_unavailable")
 
     engine = up.server.app.state.services.engine
-    for verb in ("find", "page", "load", "acquire"):
+    for verb in ("find", "page", "load", "read", "acquire", "open"):
         monkeypatch.setattr(type(engine.store), verb, fails)
     lines = b'{"ostinato":"session","version":1}\n'
     for method, path, content in (
