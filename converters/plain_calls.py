@@ -2,9 +2,6 @@
 
 from agent_core.messages import ToolCall
 
-_CALL = {"id", "type", "function"}
-_FUNCTION = {"name", "arguments"}
-
 
 def plain_calls(given: object, most: int) -> tuple[ToolCall, ...] | None:
     """The calls, if each has just those members, and they are texts that say something. Null is no calls.
@@ -14,17 +11,17 @@ def plain_calls(given: object, most: int) -> tuple[ToolCall, ...] | None:
     """
     if given is None:
         return ()
-    if not isinstance(given, list) or len(given) > most:
+    if type(given) is not list or len(given) > most:
         return None
     calls: list[ToolCall] = []
     for each in given:
-        if not isinstance(each, dict) or each.keys() != _CALL or each["type"] != "function":
+        if type(each) is not dict or len(each) != 3 or each.get("type") != "function":
             return None
-        call_id, function = each["id"], each["function"]
-        if not isinstance(function, dict) or function.keys() != _FUNCTION:
+        call_id, function = each.get("id"), each.get("function")
+        if type(function) is not dict or len(function) != 2:
             return None
-        name, arguments = function["name"], function["arguments"]
-        if not (isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, str) and call_id and name):
+        name, arguments = function.get("name"), function.get("arguments")
+        if not (type(call_id) is str and type(name) is str and type(arguments) is str and call_id and name):
             return None
         # A client that has got no arguments sends the call back with an empty text.
         calls.append(ToolCall(id=call_id, name=name, arguments=arguments or "{}"))

@@ -23,7 +23,7 @@ from agent_core.tools.base import ToolSpec
 from converters.agui.answers import answers_of
 from converters.agui.dialect import Dialect, client_word
 from converters.agui.lenient import tidy
-from converters.agui.messages_in import numbered, to_message
+from converters.agui.messages_in import all_count, numbered, to_message
 from converters.parsing import invalid, read_object, shorten, step
 from converters.tools import once_each, spec_of
 
@@ -110,7 +110,7 @@ def _validated(members: dict[str, Any], some: dict[str, Any], places: Sequence[i
 
 def _messages(plain: dict[int, Message], others: Mapping[int, AguiMessage]) -> dict[int, Message]:
     if not others:
-        return numbered(plain.items())
+        return plain if all_count(plain.values()) else numbered(plain.items())
     read: dict[int, Message | None] = {**plain, **{at: to_message(each) for at, each in others.items()}}
     return numbered((at, read[at]) for at in range(len(read)))
 

@@ -1,6 +1,6 @@
 """AG-UI's messages as the engine's messages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ag_ui.core import (
     AssistantMessage,
@@ -42,6 +42,12 @@ def numbered(messages: Iterable[tuple[int, Message | None]]) -> dict[int, Messag
             ids.add(message.id)
             found[index] = message
     return found
+
+
+def all_count(messages: Collection[Message]) -> bool:
+    """Whether `numbered` would keep all of them as they are: each has an id of its own that can be used."""
+    ids = {message.id for message in messages}
+    return len(ids) == len(messages) and all(map(LONGEST_ID.__ge__, map(len, ids))) and "" not in ids
 
 
 def to_message(message: AguiMessage) -> Message | None:

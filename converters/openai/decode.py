@@ -6,6 +6,7 @@ member's name (see `options`).
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from msgspec.structs import replace as with_members
 
@@ -89,5 +90,5 @@ def parse_chat(body: bytes) -> ChatRequest:
 
 
 def _trailing(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    last = max((at for at, each in enumerate(messages) if each.role == "assistant"), default=-1)
-    return messages[last + 1 :]
+    behind = takewhile(lambda each: each.role != "assistant", reversed(messages))
+    return tuple(behind)[::-1]

@@ -1,6 +1,6 @@
 """OpenAI's chat messages as the engine's messages. Shapes: the request messages of Chat Completions."""
 
-import hashlib
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -28,30 +28,34 @@ def messages_of(members: Members) -> tuple[Message, ...]:
         raise refuse("messages", "is missing." if missing else "there must be at least one message.")
     plain = [_plain(index, each) for index, each in enumerate(given)]
     calls = sum(len(each.tool_calls) for each in plain if each is not None)
-    others = (each for each, read in zip(given, plain, strict=True) if read is None)
-    check_items(others, ("content", "tool_calls"), beside=calls)
-    return tuple(read or _message(index, given[index], step("messages", index)) for index, read in enumerate(plain))
+    others = [index for index, read in enumerate(plain) if read is None]
+    check_items((given[index] for index in others), ("content", "tool_calls"), beside=calls)
+    for index in others:
+        plain[index] = _message(index, given[index], step("messages", index))
+    return tuple(each for each in plain if each is not None)
 
 
 def _plain(index: int, given: object) -> Message | None:
     """The message, if it is a text, calls or a result, as nearly all of a long conversation are. It is as `_message`
     would read it, at half the cost. None for anything else, wrong messages too."""
-    if not isinstance(given, dict) or given.get("name") is not None:
+    if type(given) is not dict or given.get("name") is not None:  # the types are those that orjson makes
         return None
     role, content = given.get("role"), given.get("content")
     if role == "assistant":
-        if not (content is None or isinstance(content, str)) or not _is_usual(given):
+        if not (content is None or type(content) is str):
+            return None
+        if len(given) > 1 + ("content" in given) + ("tool_calls" in given) and not _is_usual(given):
             return None
         calls = plain_calls(given.get("tool_calls"), MOST_CALLS)
         if calls is None:
             return None
         return Message(id=_id(index, role, content), role=role, content=content or "", tool_calls=calls)
-    if not isinstance(content, str):
+    if type(content) is not str:
         return None
     if role == "user" or role == "system" or role == "developer":
         return Message(id=_id(index, role, content), role=role, content=content)
     call_id = given.get("tool_call_id")
-    if role == "tool" and isinstance(call_id, str) and call_id:
+    if role == "tool" and type(call_id) is str and call_id:
         return Message(id=_id(index, role, content), role=role, tool_call_id=call_id, content=content)
     return None
 
@@ -87,7 +91,7 @@ def _message(index: int, value: object, path: str) -> Message:
 
 
 def _id(index: int, role: str, content: object) -> str:
-    return f"in_{hashlib.sha256(orjson.dumps([index, role, content])).hexdigest()[:16]}"
+    return f"in_{sha256(orjson.dumps([index, role, content])).hexdigest()[:16]}"
 
 
 def _assistant(message_id: str, message: Members, path: str) -> Message:

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_core.errors import InvalidRequest
+from converters import parsing
 from converters.agui import lenient
 from converters.agui.decode import MOST_CHECKED, parse_run_input
 from converters.agui.plain_messages import plain_message
@@ -94,6 +95,41 @@ def test_both_ways_read_the_same_and_refuse_the_same_in_the_same_words(wire: str
             mangled(data, json.dumps({"messages": messages, "a": 0, "b": 0, "c": 0}).encode(), values)
         ).get("messages", [])
     assert outcome(wire, messages) == careful(wire, messages)
+
+
+HI: dict[str, Any] = {"id": "1", "role": "user", "content": "hi"}
+SAID: dict[str, Any] = {"id": "2", "role": "assistant", "tool_calls": [CALL]}
+ODD: dict[str, list[Any]] = {
+    "the same id twice": [HI, HI],
+    "an assistant's id twice": [HI, HI | {"role": "assistant"}],
+    "an empty id": [HI, HI | {"id": ""}],
+    "the longest id": [HI | {"id": "x" * 256}],
+    "an id that is too long": [HI, HI | {"id": "x" * 257}],
+    "a sound instead of a content": [HI, SAID | {"audio": {"id": "a"}}],
+    "thinking instead of a content": [HI, SAID | {"reasoning_content": "hm"}],
+    "a refusal beside calls": [HI, SAID | {"content": None, "refusal": "no"}],
+    "a call of another type": [HI, SAID | {"tool_calls": [CALL | {"type": "custom"}]}],
+    "a call with a signature": [HI, SAID | {"tool_calls": [CALL | {"extra_content": {"g": 1}}]}],
+    "a function with other members": [HI, SAID | {"tool_calls": [CALL | {"function": {"name": "f", "args": "{}"}}]}],
+    "no role": [HI, {"id": "2", "content": "hi", "name": None}],
+    "a list as the role": [HI, HI | {"role": ["user"]}],
+    "no object": [HI, "hi", None, 5, [HI]],
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", ODD)
+def test_odd_messages_are_read_the_same_both_ways(wire: str, name: str) -> None:
+    spelled = json.dumps(ODD[name]).replace("tool_calls", "toolCalls") if wire == "agui" else json.dumps(ODD[name])
+    assert outcome(wire, json.loads(spelled)) == careful(wire, json.loads(spelled))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_transcript_is_not_walked_level_by_level(wire: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[object] = []
+    monkeypatch.setattr(parsing, "_has_more_levels", walked.append)
+    assert not isinstance(outcome(wire, [each | {"id": str(at)} for at, each in enumerate(PLAIN[wire] * 50)]), tuple)
+    assert walked == []
 
 
 @pytest.mark.parametrize("each", PLAIN["agui"])
