@@ -16,7 +16,7 @@ from agent_core.guards.watch import Trip, Watch, rewatched
 from agent_core.messages import Message, ToolCall
 from agent_core.models.base import Model
 from agent_core.react.changes import StateChange
-from agent_core.react.contexts import SeenContext
+from agent_core.react.contexts import seen_context
 from agent_core.react.emitter import Emitter
 from agent_core.react.reply import Reply
 from agent_core.react.scope import Scope, Sink
@@ -169,13 +169,13 @@ class Lane:
 
     def context(self) -> RunContext:
         """The run as the agent's instructions see it."""
-        return SeenContext(
+        return seen_context(
             self.history.state,
+            self.history.messages,
             agent=self.agent.name,
             user_id=self.scope.key.user_id,
             session_id=self.scope.key.session_id,
             run_id=self.run_id,
             context=self.input.context,
             forwarded_props=self.input.forwarded_props,
-            messages=tuple(self.history.messages),
         )

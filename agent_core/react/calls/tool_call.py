@@ -17,7 +17,7 @@ from agent_core.events import Custom, Event, Progress, ToolResultStart
 from agent_core.messages import Part, ResultStatus, TextPart, ToolCall, new_id, well_formed
 from agent_core.plain import NoJson, json_of
 from agent_core.react.changes import StateEdit
-from agent_core.react.contexts import CallContext
+from agent_core.react.contexts import CallContext, call_context
 from agent_core.react.lane import Lane
 from agent_core.react.stopping import SelfCancelled, Stopped
 from agent_core.sessions.state import as_json, same_json
@@ -198,7 +198,7 @@ def _context(lane: Lane, call: ToolCall, cancelled: threading.Event, over: async
         ):  # a client that lags misses it, rather than the server filling up
             lane.emitter.send(event)
 
-    return CallContext(
+    return call_context(
         {} if lane.history.state is None else lane.history.state,
         agent=lane.agent.name,
         user_id=lane.scope.key.user_id,

@@ -1,8 +1,11 @@
 """What a tool and instructions see of the state: a copy as it stood, made when they look at it, and only then."""
 
 import asyncio
+import copy
 import dataclasses
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,7 +15,7 @@ from agent_core.events import StateDelta, StateSnapshot
 from agent_core.messages import Message
 from agent_core.react import contexts
 from agent_core.react.calls import tool_call
-from agent_core.react.contexts import CallContext, SeenContext
+from agent_core.react.contexts import call_context, seen_context
 from agent_core.run_input import RunInput
 from agent_core.sessions.state import as_json, copy_of, same_json
 from tests.agent_core.test_state import stored
@@ -140,7 +143,7 @@ async def test_a_call_that_looks_late_sees_the_state_as_it_stood_when_it_began()
 def test_a_context_is_one_like_any_other() -> None:
     members = {"agent": "a", "user_id": "u", "session_id": "s", "run_id": "r"}
     before = {"list": [1]}
-    call, seen = CallContext(before, call_id="c", **members), SeenContext(before, **members)
+    call, seen = call_context(before, call_id="c", **members), seen_context(before, [], **members)
     assert isinstance(call, ToolContext)
     assert isinstance(seen, RunContext)
     assert (call.touched, call.state, call.touched) == (False, before, True)
@@ -150,4 +153,68 @@ def test_a_context_is_one_like_any_other() -> None:
     assert call.state == 5
     assert {each.name for each in dataclasses.fields(call)} == {each.name for each in dataclasses.fields(ToolContext)}
     with pytest.raises(dataclasses.FrozenInstanceError):
-        call.state = 7
+        call.state = 7  # type: ignore[misc]
+    with pytest.raises(AttributeError, match="anything"):
+        _ = call.anything
+
+
+MEMBERS = {"agent": "a", "user_id": "u", "session_id": "s", "run_id": "r"}
+
+
+def test_a_context_may_be_copied_and_its_copy_has_the_same_state() -> None:
+    for call in (call_context({"n": [1]}, call_id="c", **MEMBERS), seen_context({"n": [1]}, [], **MEMBERS)):
+        for other in (copy.copy(call), dataclasses.replace(call, run_id="other")):
+            assert other.state is call.state
+            assert other.state == {"n": [1]}
+    call = call_context({"n": [1]}, call_id="c", **MEMBERS)
+    dataclasses.replace(call, run_id="other").state["n"].append(2)
+    assert (call.touched, call.state, call.before) == (True, {"n": [1, 2]}, {"n": [1]})
+
+
+def test_instructions_see_the_messages_as_they_stood_when_they_were_asked() -> None:
+    messages = [Message(id=f"m{number}", role="user", content="x") for number in range(3)]
+    seen, shown = seen_context(None, messages, **MEMBERS), tuple(messages)
+    messages.append(Message(id="later", role="user", content="x"))
+    assert seen.messages == shown
+    assert seen.messages is seen.messages
+
+
+def test_threads_that_look_at_the_same_time_share_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    ready, looking = threading.Barrier(3), threading.Event()
+
+    def slow(value: Any) -> Any:
+        made.append(value)
+        looking.wait()  # until both threads are about to look
+        return copy_of(value)
+
+    monkeypatch.setattr(contexts, "copy_of", slow)
+    call = call_context({"n": 1}, call_id="c", **MEMBERS)
+
+    def look_at() -> Any:
+        ready.wait()
+        return call.state
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.submit(look_at), threads.submit(look_at)
+        ready.wait()
+        looking.set()
+        assert first.result() is second.result() is call.state
+    assert len(made) == 1
+
+
+def test_a_state_that_is_set_while_another_thread_looks_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    copying = threading.Event()
+    call = call_context({"n": 1}, call_id="c", **MEMBERS)
+
+    def slow(value: Any) -> Any:
+        copying.set()
+        return copy_of(value)
+
+    monkeypatch.setattr(contexts, "copy_of", slow)
+    with ThreadPoolExecutor(1) as threads:
+        looks = threads.submit(lambda: call.state)
+        copying.wait()
+        call.set_state(5)
+        assert looks.result() in ({"n": 1}, 5)
+    assert call.state == 5
