@@ -14,13 +14,9 @@ from time import monotonic
 
 import httpx
 
-from agent_core.messages import Message
-from agent_core.names import SessionKey
-from agent_core.sessions.entries import entry_of
-from agent_core.sessions.kinds import EndBody, MessageBody, RunBody
 from agent_core.sessions.storage import open_store
-from agent_core.sessions.store import Store
 from app.settings import Settings
+from bench.filling import fill
 from tests.faults.client import calling
 from tests.faults.workers import Worker, started
 from tests.live.fuzz_clients import check_agui, check_chat, fuzz
@@ -130,19 +126,6 @@ async def _fill(data: Path, sessions: Sequence[str], *, turns: int) -> None:
     """Write sessions with so many questions and answers through the store."""
     store = await open_store("sqlite", data, lease_seconds=30)
     try:
-        for at in range(0, len(sessions), 100):
-            await asyncio.gather(*(_write(store, each, turns) for each in sessions[at : at + 100]))
+        await fill(store, sessions, turns=turns, agent=AGENT)
     finally:
         await store.aclose()
-
-
-async def _write(store: Store, session: str, turns: int) -> None:
-    lease = await store.acquire(SessionKey(user_id="local", session_id=session), "filling")
-    assert lease is not None
-    said = []
-    for number in range(turns):
-        said.append(Message(id=f"u{number}", role="user", content=f"Question {number}: how does this go on?"))
-        said.append(Message(id=f"a{number}", role="assistant", content=f"Answer {number}: as it did before. " * 3))
-    talk = (MessageBody(agent=AGENT, message=each) for each in said)
-    bodies = [RunBody(agent=AGENT), *talk, EndBody(status="completed")]
-    await store.append(lease, [entry_of("r", body) for body in bodies], release=True)
