@@ -31,7 +31,8 @@ MOST_ERRORS = 20
 """Errors of an input that are told at most."""
 
 MOST_CHECKED = 1_000
-"""Messages that are not plain and are read together. If one of them is wrong, no later one is looked at."""
+"""Messages that are not plain and are read together: one call of the models, which holds the interpreter. If one of
+them is wrong, no later ones are looked at."""
 
 _TAGS = {"messages": "role", "content": "type", "source": "type"}
 
@@ -92,11 +93,14 @@ def _read(members: dict[str, Any], plain: Mapping[int, Message]) -> tuple[RunAge
     if not isinstance(messages, list):
         return _validated(members, members, ()), {}
     places = [at for at in range(len(messages)) if at not in plain]
-    if len(places) > MOST_CHECKED:  # each wrong one costs time, so only so many are told of
-        first = places[:MOST_CHECKED]
-        _validated(members, {**members, "messages": [messages[at] for at in first]}, first)
-    given = _validated(members, {**members, "messages": [messages[at] for at in places]}, places)
-    return given, dict(zip(places, given.messages, strict=True))
+    first, read = places[:MOST_CHECKED], dict[int, AguiMessage]()
+    given = _validated(members, {**members, "messages": [messages[at] for at in first]}, first)
+    read.update(zip(first, given.messages, strict=True))
+    for start in range(MOST_CHECKED, len(places), MOST_CHECKED):
+        some = places[start : start + MOST_CHECKED]
+        others = {**members, "messages": [messages[at] for at in some], "tools": [], "context": []}
+        read.update(zip(some, _validated(members, others, some).messages, strict=True))
+    return given, read
 
 
 def _validated(members: dict[str, Any], some: dict[str, Any], places: Sequence[int]) -> RunAgentInput:

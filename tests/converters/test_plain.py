@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ag_ui.core import RunAgentInput
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_core.errors import InvalidRequest
 from converters import parsing
-from converters.agui import lenient
+from converters.agui import decode, lenient
 from converters.agui.decode import MOST_CHECKED, parse_run_input
 from converters.agui.plain_messages import plain_message
 from converters.bounds import MOST_MESSAGES
@@ -162,6 +164,24 @@ def test_of_many_wrong_messages_the_first_are_named_by_their_places() -> None:
     late[MOST_CHECKED + 7] = {"id": "w", "role": "user"}
     told = outcome("agui", [good, *late])
     assert told == (f"messages[{MOST_CHECKED + 8}].content: is missing.", f"messages[{MOST_CHECKED + 8}].content")
+
+
+def test_messages_that_are_not_plain_are_read_in_slices_and_nothing_else_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[int, int, int]] = []
+
+    def counted(members: dict[str, Any]) -> RunAgentInput:
+        taken.append(tuple(len(members[name]) for name in ("messages", "tools", "context")))  # type: ignore[arg-type]
+        return RunAgentInput.model_validate(members)
+
+    monkeypatch.setattr(decode, "RunAgentInput", SimpleNamespace(model_validate=counted))
+    named = [{"id": f"m{at}", "role": "user", "content": str(at), "name": "n"} for at in range(2 * MOST_CHECKED + 1)]
+    given = [each for at, one in enumerate(named) for each in (one, HI | {"id": f"h{at}"})]
+    members = WIRES["agui"][1] | {"messages": given, "tools": [{"name": "f", "description": "", "parameters": {}}]}
+    read = parse_run_input(json.dumps(members).encode()).input
+    assert [each.id for each in read.messages] == [each["id"] for each in given]
+    assert [each.name for each in read.messages] == [each.get("name") for each in given]
+    assert len(read.tools) == 1
+    assert taken == [(MOST_CHECKED, 1, 0), (MOST_CHECKED, 0, 0), (1, 0, 0)]
 
 
 @pytest.mark.parametrize("wire", WIRES)

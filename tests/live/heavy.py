@@ -76,6 +76,7 @@ def heavy_cases() -> Iterator[tuple[str, Sequence[Sent]]]:
         "ten thousand wrong messages",
         [_transcript("wrong", [{"id": "m", "role": "user"}] * 10_000, least=400, most=400)],
     )
+    yield "ten thousand messages that are not plain", list(_unusual(10_000))
     yield "a body of many values", [_run("hello", state={"a": [[n] for n in range(40_000)]}, least=400, most=400)]
     yield "a body of far too many values", [_raw(b"[" + b"[]," * 600_000 + b"[]]")]
     yield "a body that is no JSON at its end", [_raw(b"[" + b"[]," * 60_000 + b"NaN]")]
@@ -108,6 +109,19 @@ def _transcripts() -> Iterator[Sent]:
         headers = {"x-session-id": session} if session else {}
         body = json.dumps({"model": "a", "messages": said}).encode()
         yield Sent(path="/v1/chat/completions", body=body, headers=headers)
+
+
+def _unusual(count: int) -> Iterator[Sent]:
+    """Conversations of messages that are read with care: of parts, with names, with calls; and wrong at their end."""
+    parts = {"role": "user", "content": [{"type": "text", "text": "x"}]}
+    call = {"id": "c", "type": "function", "function": {"name": "note", "arguments": "{}"}}
+    said = {"role": "assistant", "name": "n", "content": ""}
+    for name, each, made in (("parts", parts, []), ("calls", said, [call])):
+        many = [{"id": f"m{at}", **each} | ({"toolCalls": made} if made else {}) for at in range(count)]
+        yield _transcript(name, many)
+        yield _transcript(name, [*many[1:], {"id": "w", "role": "user"}], least=400, most=400)
+        chat = [each | {"tool_calls": made}] * count
+        yield Sent(path="/v1/chat/completions", body=json.dumps({"model": "a", "messages": chat}).encode())
 
 
 def _chat(session: str) -> Sent:

@@ -57,7 +57,7 @@ def adopted(messages: Sequence[Message], server_tools: Container[str]) -> list[M
     given = list({message.id: message for message in messages}.values())
     results = _Results(given)
     spoken = max((place for place, each in enumerate(given) if each.role != "tool"), default=-1)
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
     kept: list[Message] = []
     for place, message in enumerate(given):
         if message.role == "tool":
@@ -95,13 +95,15 @@ class _Results:
         return self._found.get((call_id, asked_at))
 
 
-def _unique(call_id: str, taken: set[str]) -> str:
-    """The call's id, or one made of it if it is taken. Marks it as taken."""
-    unique, number = call_id, 1
+def _unique(call_id: str, taken: dict[str, int]) -> str:
+    """The call's id, or one made of it if it is taken. Marks it as taken: `taken` has for each id the last number that
+    an id was made of it with, so that none is tried again."""
+    unique, number = call_id, taken.get(call_id, 1)
     while unique in taken:
         number += 1
         unique = f"call_{blake2b(f'{number} {call_id}'.encode('utf-8', 'replace'), digest_size=12).hexdigest()}"
-    taken.add(unique)
+    taken[unique] = 1
+    taken[call_id] = number
     return unique
 
 

@@ -24,6 +24,7 @@ from agent_core.react.opening.request import Circumstances, Intake, read_request
 from agent_core.sessions.entries import Addition, addition_of, now_ms, weight_of
 from agent_core.sessions.history import state_since
 from agent_core.sessions.kinds import EndBody, MessageBody, RewoundBody, RunBody, TitledBody
+from agent_core.sessions.standing import Origin
 from agent_core.sessions.state import copy_of
 from agent_core.sessions.tree import Node, open_calls_at
 
@@ -39,7 +40,7 @@ async def begin(lane: Lane) -> RunStatus | None:
     """
     placing = await _placing(lane)
     answers = decided(lane, lane.history.pending_of(open_calls_at(placing.end)))
-    intake = _intake(lane, placing, answers)
+    intake = await _intake(lane, placing, answers)
     if intake.told:
         return tell_what_there_is(lane, intake, answers)
     calls = open_calls_at(placing.end if intake.rewind is None else lane.history.tree.find(intake.rewind))
@@ -50,7 +51,8 @@ async def begin(lane: Lane) -> RunStatus | None:
     acted = () if intake.opens else lane.history.turn.acted
     if acted:
         await lane.scope.aside(READING * len(acted), lane.watch_over, acted)
-    results, said, trips = _watch(lane, results, _with_ids_of_their_own(lane, intake), opens=intake.opens)
+    new = await lane.scope.aside(READING * len(intake.messages), _with_ids_of_their_own, lane, intake)
+    results, said, trips = _watch(lane, results, new, opens=intake.opens)
     had_state = lane.history.state not in (None, {})
     ours = [each for each in results if each.tool_call_id not in intake.answers]
     lane.untold.update(each.id for each in ours)
@@ -93,10 +95,13 @@ def _question_again(lane: Lane) -> Node | None:
     return asked if lane.input.again or under_way or unread else None
 
 
-def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
+async def _intake(lane: Lane, placing: Placing, answers: Decided) -> Intake:
     history, given = lane.history, lane.input
+    if history.tree.empty and given.whole:
+        # A message may have several calls, and each gets a result.
+        return await lane.scope.aside(3 * READING * len(given.messages), take_whole, given.messages, lane.tools)
     if history.tree.empty:
-        return take_whole(given.messages, lane.tools) if given.whole else take_over(given.messages, history.others)
+        return take_over(given.messages, history.others)
     known = [each for each in given.answers if each.interrupt_id not in answers.unknown]
     around = Circumstances(
         run_id=lane.run_id,
@@ -160,7 +165,7 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
     # In front of the messages: a later rewind to these finds the state as it stood then.
     entries += [] if back is None else [lane.entry(back.body)]
     entries += lane.entries_of(*results)
-    entries += [lane.entry(MessageBody(agent=agent, message=each, origin=intake.origin)) for each in said]
+    entries += await lane.scope.aside(READING * len(said), _entries_of, lane, said, intake.origin)
     change = change_behind(back, _state(lane, back), history)
     last = [] if change is None else [lane.entry(change.body)]
     title = "" if lane.scope.ephemeral else title_of(said)
@@ -177,6 +182,10 @@ async def _store(lane: Lane, intake: Intake, answers: Decided, results: list[Mes
 
     await lane.write(compose, stored)
     lane.scope.begun = True
+
+
+def _entries_of(lane: Lane, said: Sequence[Message], origin: Origin) -> list[Addition]:
+    return [lane.entry(MessageBody(agent=lane.agent.name, message=each, origin=origin)) for each in said]
 
 
 def _state(lane: Lane, back: StateChange | None) -> Any:

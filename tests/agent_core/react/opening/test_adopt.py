@@ -1,7 +1,12 @@
 """A conversation that a client brings: each call with its result, and nothing left to be carried out."""
 
+from hashlib import blake2b
+
+import pytest
+
 from agent_core.messages import Message, ToolCall
 from agent_core.pairing import open_calls, paired
+from agent_core.react.opening import adopt
 from agent_core.react.opening.adopt import adopted
 
 
@@ -70,6 +75,22 @@ def test_ids_that_come_again_are_made_others_the_same_each_time_and_keep_their_o
     assert [each.text for each in brought if each.role == "tool"] == ["0", "1", "2"]
     assert paired(brought) == brought
     assert adopted(conversation, ()) == brought
+
+
+def test_an_id_that_comes_a_thousand_times_is_replaced_without_trying_any_number_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[bytes] = []
+
+    def counted(text: bytes, digest_size: int) -> object:
+        tried.append(text)
+        return blake2b(text, digest_size=digest_size)
+
+    monkeypatch.setattr(adopt, "blake2b", counted)
+    brought = adopted([asks(f"a{number}", call("c1"), call(f"d{number % 2}")) for number in range(1_000)], ())
+    ids = [call.id for each in brought for call in each.tool_calls]
+    assert len(set(ids)) == 2_000
+    assert len(tried) == len(set(tried)) == 1_997
 
 
 def test_an_id_twice_in_one_message_is_one_call() -> None:
