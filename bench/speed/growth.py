@@ -164,7 +164,8 @@ def _tables(store: str, found: Found) -> list[Table]:
         Table(
             title=f"Growth on {store}",
             text="A run of one chunk where nothing else is said, in ms. Of messages: one run after another in the"
-            " session; `first` is the\ntime of the first run after the start, which reads the whole session.",
+            " session; `first` is the\ntime of the first run after the start, which reads the whole session.\n"
+            "Each sends the whole session to the model, and the CPU of that counts too; the target is the engine's.",
             heads=("of", "size", "CPU", "time", "first", "target", "met"),
             rows=tuple(rows),
         )
