@@ -14,8 +14,9 @@ class Wire(Protocol):
         """Whether the wire has made the last bytes of its stream."""
         ...
 
-    def feed(self, events: Sequence[Event]) -> bytes:
-        """The bytes of the next events."""
+    def feed(self, events: Sequence[Event], numbers: Sequence[int] | None = None, /) -> bytes:
+        """The bytes of the next events. `numbers` are those of the events; without them, each follows the one
+        before."""
         ...
 
     def finish(self) -> bytes:
@@ -28,18 +29,21 @@ class Wire(Protocol):
         ...
 
 
-async def fed(wire: Wire, events: Sequence[Event], weight: int, aside: Aside) -> bytes:
+async def fed(
+    wire: Wire, events: Sequence[Event], weight: int, aside: Aside, numbers: Sequence[int] | None = None
+) -> bytes:
     """The bytes of the events. Other tasks can run meanwhile, if the events are heavy.
 
     Heavy events are encoded one by one. A long conversation is one event, and is encoded in a thread.
     """
     if weight <= SMALL:
-        return wire.feed(events)
+        return wire.feed(events, numbers)
     made: list[bytes] = []
-    for event in events:
+    for at, event in enumerate(events):
+        number = None if numbers is None else numbers[at : at + 1]
         if isinstance(event, MessagesSnapshot):
-            made.append(await aside(weight, wire.feed, [event]))
+            made.append(await aside(weight, wire.feed, [event], number))
         else:
-            made.append(wire.feed([event]))
+            made.append(wire.feed([event], number))
             await asyncio.sleep(0)
     return b"".join(made)
