@@ -23,9 +23,6 @@ logger = logging.getLogger(__name__)
 WRITE = 64 * 1024
 """Bytes of one write at most."""
 
-SLOW = 0.1
-"""Seconds after which a client that has not taken a write is behind: what has come meanwhile is merged."""
-
 HEADERS = {"Cache-Control": "no-cache, no-transform"}
 
 
@@ -138,26 +135,20 @@ async def _frames(served: Attached, wire: Wire, held: bytes) -> AsyncGenerator[b
     for piece in pieces(held):
         yield piece
     source, aside = served.source, served.run.aside
-    slow = False
     while not wire.finished:
-        events, numbers = served.merged(await source.batch(), slow=slow)
+        events = await source.batch()
         missed = source.missed()
         if missed is not None:
             for piece in pieces(await aside(missed.weight, wire.rejoin, missed.events, missed.number)):
                 yield piece
         ended = not events and missed is None
         weight = source.weight
-        if ended:
-            made = wire.finish()
-        elif weight <= SMALL:  # not through `fed`: a coroutine for each write costs too much
-            made = wire.feed(events, numbers)
-        else:
-            made = await fed(wire, events, weight, aside, numbers)
-        begun = monotonic()
+        made = (
+            wire.finish() if ended else wire.feed(events) if weight <= SMALL else await fed(wire, events, weight, aside)
+        )
         for piece in pieces(made):
             yield piece
         served.since = monotonic()
-        slow = served.since - begun > SLOW
         if ended:
             return
         if source.behind:

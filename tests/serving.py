@@ -93,18 +93,6 @@ async def run(url: str, body: Frame, path: str = "/agui", **headers: str) -> lis
     return frames
 
 
-def together(seen: Sequence[tuple[Id, Frame]]) -> list[tuple[Id, Frame]]:
-    """The frames with neighbouring pieces of one block made one, under the last id. A reader that was behind gets such
-    pieces."""
-    made: list[tuple[Id, Frame]] = []
-    for number, frame in seen:
-        if made and isinstance(frame.get("delta"), str) and made[-1][1] | {"delta": ""} == frame | {"delta": ""}:
-            made[-1] = number, frame | {"delta": made[-1][1]["delta"] + frame["delta"]}
-        else:
-            made.append((number, frame))
-    return made
-
-
 def check_whole(frames: Sequence[Frame]) -> None:
     """The frames begin as a run does, end with its one terminal event, and hold no null."""
     types = [frame["type"] for frame in frames]

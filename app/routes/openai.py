@@ -137,7 +137,7 @@ async def _hold(request: Request, wire: ChatStream, attached: Attached) -> tuple
     held = b""
     async with aclosing(batches_of(request, attached, HOLD)) as batches:
         async for events in batches:
-            for event in attached.merged(events)[0]:
+            for event in events:
                 if isinstance(event, RunFailed) and not wire.begun:
                     return b"", event
                 held += wire.feed([event])

@@ -14,9 +14,8 @@ class Wire(Protocol):
         """Whether the wire has made the last bytes of its stream."""
         ...
 
-    def feed(self, events: Sequence[Event], numbers: Sequence[int] | None = None, /) -> bytes:
-        """The bytes of the next events. `numbers` are those of the events; without them, each follows the one
-        before."""
+    def feed(self, events: Sequence[Event]) -> bytes:
+        """The bytes of the next events."""
         ...
 
     def finish(self) -> bytes:
@@ -29,21 +28,18 @@ class Wire(Protocol):
         ...
 
 
-async def fed(
-    wire: Wire, events: Sequence[Event], weight: int, aside: Aside, numbers: Sequence[int] | None = None
-) -> bytes:
+async def fed(wire: Wire, events: Sequence[Event], weight: int, aside: Aside) -> bytes:
     """The bytes of the events. Other tasks can run meanwhile, if the events are heavy.
 
     Heavy events are encoded one by one. A long conversation is one event, and is encoded in a thread.
     """
     if weight <= SMALL:
-        return wire.feed(events, numbers)
+        return wire.feed(events)
     made: list[bytes] = []
-    for at, event in enumerate(events):
-        number = None if numbers is None else numbers[at : at + 1]
+    for event in events:
         if isinstance(event, MessagesSnapshot):
-            made.append(await aside(weight, wire.feed, [event], number))
+            made.append(await aside(weight, wire.feed, [event]))
         else:
-            made.append(wire.feed([event], number))
+            made.append(wire.feed([event]))
             await asyncio.sleep(0)
     return b"".join(made)

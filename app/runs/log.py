@@ -46,7 +46,7 @@ that comes again at the run's end does not count."""
 RUN = 2_500
 """Bytes of a kept run without its events: its task, its log and its names, as measured."""
 
-BATCH = 512
+BATCH = 64
 """Events that a reader takes at a time from a log that others need too, so that a replay does not hold up other
 tasks."""
 

@@ -16,7 +16,6 @@ from agent_core.names import SessionKey
 from agent_core.stored import StoredRun
 from app.errors import RETRY_SECONDS, error_answer
 from app.runs.framing import fed
-from app.runs.merging import merged
 from app.runs.respond import stream_response
 from app.runs.run import Attached, ServedRun
 from app.runs.source import Snapshot
@@ -159,14 +158,14 @@ async def _skip(
         missed = source.missed()
         if missed is not None:  # the run was faster than this reader, and its log was trimmed
             wire = make()
-            return wire, await _rejoined(attached, wire, missed) + wire.feed(*merged(events, source.position))
+            return wire, await _rejoined(attached, wire, missed) + wire.feed(events)
         last = after.event - before - 1
         if last < len(events):
             wire.feed(events[:last])
             rest = wire.rest(events[last], after.frame)
             if rest is None:
                 raise NeverSent
-            return wire, rest + wire.feed(*merged(events[last + 1 :], source.position))
+            return wire, rest + wire.feed(events[last + 1 :])
         await fed(wire, events, source.weight, attached.run.aside)
         await asyncio.sleep(0)  # let other tasks run
     return wire, b""

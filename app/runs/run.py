@@ -9,11 +9,10 @@ from typing import Literal
 from agent_core.agent import Agent
 from agent_core.aside import Aside
 from agent_core.engine import Engine
-from agent_core.events import AgentEnd, Event, RunFailed
+from agent_core.events import AgentEnd, RunFailed
 from agent_core.run import Run
 from agent_core.run_input import RunInput
 from app.runs.log import Log
-from app.runs.merging import merged
 from app.runs.source import Source
 from converters.agui.dialect import Dialect
 
@@ -200,18 +199,16 @@ DOUBT = 10.0
 class Attached:
     """One reader's hold on a run.
 
-    - joined: how many events the run had when the reader came
-    - patience: after how many seconds of silence the client asks again. If it leaves just then, it has not stopped the
-      run, which goes on for a while. None if the client does not ask again, 0 if its time-out is unknown
-    - since: when something was sent last
+    `patience` is after how many seconds of silence the client asks again: if it leaves just then, it has not stopped
+    the run, which goes on for a while. None if the client does not ask again, 0 if its time-out is unknown. `since` is
+    when something was sent last.
     """
 
-    __slots__ = ("_left", "joined", "patience", "run", "since", "source")
+    __slots__ = ("_left", "patience", "run", "since", "source")
 
     def __init__(self, run: ServedRun, source: Source) -> None:
         self.run = run
         self.source = source
-        self.joined = source.count
         self.patience: float | None = None
         self.since = monotonic()
         self._left = False
@@ -219,13 +216,6 @@ class Attached:
     @property
     def run_id(self) -> str:
         return self.run.run_id
-
-    def merged(self, events: list[Event], *, slow: bool = False) -> tuple[list[Event], list[int] | None]:
-        """The events of the last batch. If the reader is behind on them (they are of before it came, or it is `slow`),
-        they are merged, and the number of each is told."""
-        if slow or self.source.position - len(events) < self.joined:
-            return merged(events, self.source.position)
-        return events, None
 
     def leave(self) -> None:
         """The client left, or has read everything. Idempotent."""

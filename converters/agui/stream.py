@@ -1,7 +1,6 @@
 """One reader of a run: internal events in, the bytes of an AG-UI event stream out."""
 
 from collections.abc import Sequence
-from itertools import count
 
 from agent_core.errors import SENTENCES
 from agent_core.events import AgentEnd, AgentStart, Event, RunFailed
@@ -47,14 +46,13 @@ class AguiStream:
         """Whether the terminal event was given out. Nothing comes after it."""
         return self._order.state is State.OVER
 
-    def feed(self, events: Sequence[Event], numbers: Sequence[int] | None = None) -> bytes:
-        """The frames of the events, joined, each with its id. Empty if the events show nothing. `numbers` are those of
-        the events, where one of them stands for several."""
+    def feed(self, events: Sequence[Event]) -> bytes:
+        """The frames of the events, joined, each with its id. Empty if the events show nothing."""
         convert, admit = self._chain.convert, self._order.admit
         number, size = self._number, 0
         out: list[bytes] = []
-        numbered = zip(count(number + 1) if numbers is None else numbers, events, strict=False)
-        for number, event in numbered:
+        for event in events:
+            number += 1
             try:
                 frames = convert(event)
             except Exception:

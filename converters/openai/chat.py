@@ -71,8 +71,8 @@ class ChatStream:
         the response's headers need not be held back any longer. An `x_agent` chunk does not count."""
         return self._chunks.begun or self._finished
 
-    def feed(self, events: Sequence[Event], numbers: Sequence[int] | None = None) -> bytes:  # noqa: ARG002  # a Wire
-        """The chunks of the events, joined. Empty if the events show nothing. Chunks have no numbers."""
+    def feed(self, events: Sequence[Event]) -> bytes:
+        """The chunks of the events, joined. Empty if the events show nothing."""
         if self._finished or not events:
             return b""
         out = [self._open()]

@@ -278,19 +278,3 @@ async def test_an_answer_that_the_provider_cut_says_why_streamed_and_not(why: An
     async with serving(Agent("a", ScriptedModel([[TextPiece("half"), CutPiece(why)]]))) as up:
         assert (await post(up.url, ask("go"))).json()["choices"][0]["finish_reason"] == reason
         assert (await stream(up.url, ask("go")))[-1]["choices"][0]["finish_reason"] == reason
-
-
-async def test_who_joins_an_answer_gets_what_was_said_in_few_pieces() -> None:
-    go_on = asyncio.Event()
-    pieces = [f"w{number} " for number in range(400)]
-    model = ScriptedModel([[*says(*pieces), go_on, *says("end")]])
-    async with serving(Agent("a", model)) as up:
-        first = asyncio.create_task(stream(up.url, ask("go"), **FIRST))
-        await model.streaming.wait()
-        second = asyncio.create_task(stream(up.url, ask("go"), **SECOND))
-        await until(lambda: sum(len(run.log._readers) for run in up.server.app.state.services.runs._runs) == 2)
-        go_on.set()
-        whole, joined = await first, await second
-    assert text_of(whole) == text_of(joined) == "".join([*pieces, "end"])
-    assert len(whole) > 400
-    assert len(joined) < 20

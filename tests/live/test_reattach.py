@@ -25,7 +25,7 @@ from tests.live.reattaching import (
     talking,
 )
 from tests.live.test_disconnects import quiet
-from tests.serving import numbered_frames_of, serving, text_of, together
+from tests.serving import numbered_frames_of, serving, text_of
 
 
 def plain(seen: list[Numbered]) -> list[tuple[str, Any]]:
@@ -67,8 +67,8 @@ async def test_leaving_at_each_event_and_coming_back_loses_and_repeats_nothing(o
                 await until(lambda: quiet(up))
                 seen += await to.rest(body, last_id(seen))
             check_joined(seen)
-            assert plain(together(seen)) == plain(together(whole))
-            assert together(seen) == together(await to.rest(body)), "the whole run, read again"
+            assert plain(seen) == plain(whole)
+            assert seen == await to.rest(body), "the whole run, read again"
         await until(lambda: quiet(up))
 
 
@@ -88,8 +88,8 @@ async def test_coming_back_again_and_again_ends_with_204() -> None:
                 seen += await some(response, 3)
                 pieces += 1
         check_joined(seen)
-        assert pieces > 3
-        assert together(seen) == together(await to.rest(body))
+        assert pieces > 10
+        assert seen == await to.rest(body)
 
 
 async def test_two_readers_of_one_run_both_see_all_of_it() -> None:
@@ -103,8 +103,8 @@ async def test_two_readers_of_one_run_both_see_all_of_it() -> None:
                 whole = [each async for each in numbered_frames_of(second)]
                 rest = [each async for each in numbered_frames_of(third)]
         check_joined(whole)
-        assert together(whole)[-5:] == together(rest)[-5:]
-        assert together([*seen[:10], *rest]) == together(whole)
+        assert whole[:30] == seen
+        assert whole[10:] == rest
 
 
 async def test_where_leaving_cancels_a_second_reader_keeps_the_run_alive() -> None:
@@ -279,13 +279,8 @@ async def test_a_long_run_that_is_read_again_holds_up_nobody_and_shows_everythin
             seen = [each async for each in numbered_frames_of(response)]
         async with to.get(body) as response:
             await some(response, 1)  # it leaves in the middle of the replay
-        again = await to.rest(body)
-        assert together(again) == together(seen)
-        sizes = [len(frame["delta"]) for _, frame in again if frame["type"] == "TEXT_MESSAGE_CONTENT"]
-        assert (len(seen) > 20_000, len(again) < 60, max(sizes) <= 4_096) == (True, True, True)
+        assert await to.rest(body) == seen
         assert await to.rest(body, seen[-3][0]) == seen[-2:]
-        for at in (0, 7, 5_000, 19_990):
-            assert together([*seen[: at + 1], *await to.rest(body, seen[at][0])]) == together(seen)
     await until(lambda: quiet(up))
 
 
