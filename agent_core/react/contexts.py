@@ -76,7 +76,7 @@ def call_context(before: Any, **members: Any) -> CallContext:
 
 
 def seen_context(state: Any, messages: list[Message], **members: Any) -> SeenContext:
-    """The context of instructions that are asked for now."""
+    """The context of instructions, with the state and the messages as they stand."""
     context, length = SeenContext(**members), len(messages)
     context._hold(state=lambda: copy_of(state), messages=lambda: tuple(messages[:length]))
     return context

@@ -18,6 +18,7 @@ from agent_core.interrupts import Answer
 from agent_core.messages import Message
 from agent_core.models.base import ModelRequest, Piece
 from agent_core.names import SessionKey
+from agent_core.react.scope import Nowhere
 from agent_core.run_input import RunInput
 from agent_core.sessions.entries import Addition, Entry
 from agent_core.sessions.folds import EMPTY, Fold, Folds
@@ -347,19 +348,9 @@ async def test_what_was_deleted_is_no_longer_kept() -> None:
 async def test_an_ephemeral_session_is_not_kept() -> None:
     async with Engine() as engine:
         run = engine.admit(agent(), "hello", user_id="u", session_id="s", ephemeral=True)
-        await engine.start(run, _Nowhere())
+        await engine.start(run, Nowhere())
         assert len(engine._runner.histories.folds) == 0
         assert len(engine._runner._scratch_histories.folds) == 0
-
-
-class _Nowhere:
-    full, attended, next_number = False, True, 0
-
-    def emit(self, event: object) -> None:
-        pass
-
-    async def room(self) -> None:
-        pass
 
 
 class SlowAppends(InMemoryStore):
@@ -401,7 +392,7 @@ async def test_what_a_run_showed_stays_as_it_was_when_the_next_run_goes_on() -> 
         for number in range(2):
             given = RunInput(messages=(user("put it", f"u{number}"),))
             run = engine.admit(agent(), given, user_id="u", session_id="s")
-            await engine.start(run, _Nowhere())
+            await engine.start(run, Nowhere())
             runs.append(run)
         assert [len(run.messages) for run in runs] == [4, 8]
         assert [run.state for run in runs] == [{"list": [1]}, {"list": [1, 5]}]
