@@ -62,13 +62,14 @@ class EarlierRequest:
 class StoredRun:
     """A run that is over.
 
-    - snapshot: a few events that tell the session as it stands now
+    - snapshot: a few events that tell the session as it stands now; `weight` is theirs, in bytes
     - end: how the run ended, with the interrupts that are still open now
     - last: the number of its last event, 0 if unknown
     - client: the client that began it, in the words of `RunInput.client`
     """
 
     snapshot: tuple[Event, ...]
+    weight: int
     end: AgentEnd | RunFailed
     last: int
     client: str

@@ -39,8 +39,10 @@ async def find_stored_run(runner: Runner, key: SessionKey, run_id: str) -> Store
 
 def _stored_run(entries: Sequence[Entry], run_id: str, run: PastRun) -> StoredRun:
     history = history_of(entries, run.agent)
+    snapshot = tell(run_id, run.agent, history)
     return StoredRun(
-        snapshot=tell(run_id, run.agent, history),
+        snapshot=snapshot,
+        weight=sum(event.weight for event in snapshot),
         end=_end(run_id, run, history.pending),
         last=run.last,
         client=run.client,

@@ -119,8 +119,8 @@ async def _from_store(
     converters = [make() for make in services.converters]
     dialect, reasoning = (dialect_of(stored.client), False) if asked is None else (asked.dialect, asked.reasoning)
     wire = AguiStream(key.session_id, run_id, dialect, converters, reasoning=reasoning)
-    snapshot = Snapshot.of((stored.last or UNKNOWN) - 1, stored.snapshot)
-    told = await services.engine.aside(snapshot.weight, wire.rejoin, snapshot.events, snapshot.number, marked=False)
+    before = (stored.last or UNKNOWN) - 1
+    told = await services.engine.aside(stored.weight, wire.rejoin, stored.snapshot, before, marked=False)
     data = told + wire.feed([stored.end])
 
     def writes() -> Iterator[bytes]:
